@@ -1,0 +1,38 @@
+# Two commands: `make demo` shows what treefold does, `make test` proves it.
+# Both set up first; setting up twice does nothing.
+
+PYTHON ?= python3.11
+VENV   ?= .venv
+# CPU-only Linux outside of a pinned index: make PIP_FLAGS="--extra-index-url <PyTorch's CPU index>"
+PIP_FLAGS ?=
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: setup test demo lint types bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e ".[dev]"
+	touch $@
+
+test: setup
+	$(BIN)/python -m pytest -n 2 -q
+
+demo: setup
+	$(BIN)/python examples/second_minimum.py
+	$(BIN)/python examples/drop_in.py
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

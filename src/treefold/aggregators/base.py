@@ -1,0 +1,61 @@
+"""The border to PyG: `index`, `ptr`, `dim_size` and `dim` come in, `Groups` go on."""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.aggr import Aggregation
+
+from treefold.aggregators.plan_cache import cached_groups
+from treefold.reduction import Groups, Rows
+from treefold.shapes import Shaped
+
+
+class RaggedAggregation(Aggregation):  # type: ignore[misc]
+    """A PyG aggregation whose answer for a group depends on that group alone.
+
+    Drop it in as `aggr=` of any PyG layer, or as a readout. `index` may be unsorted and of any
+    integer type, `x` may have any number of feature axes, and `dim` may be any of its axes. Our own
+    layers call `aggregate(x, groups)` directly.
+    """
+
+    @abstractmethod
+    def aggregate(self, x: Rows, groups: Groups) -> Tensor:
+        """One row `[*feature]` per group, from rows `[n, *feature]` (or `TableRows`)."""
+
+    def __call__(
+        self,
+        x: Shaped[Tensor, " ..."],
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Check the input as PyG does, but before any work and in plain words; then aggregate."""
+        if not -x.dim() <= dim < x.dim():
+            raise ValueError(f"dim is {dim}, but x has {x.dim()} axes {tuple(x.shape)}")
+        out: Tensor = nn.Module.__call__(
+            self, x, index=index, ptr=ptr, dim_size=dim_size, dim=dim, **kwargs
+        )
+        return out
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        max_num_elements: int | None = None,
+    ) -> Tensor:
+        """Aggregate the slices of `x` along `dim` that share a value of `index`."""
+        groups = cached_groups(index, ptr, dim_size, x.shape[dim], x.device)
+        if max_num_elements is not None and groups.max_size > max_num_elements:
+            raise ValueError(
+                f"a group has {groups.max_size} elements, but max_num_elements is "
+                f"{max_num_elements}; nothing is cut off here, so leave max_num_elements out"
+            )
+        return self.aggregate(x.movedim(dim, 0), groups).movedim(0, dim)

@@ -1,0 +1,74 @@
+"""Fixed aggregators: PyG's own, behind the same border as the learned ones."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import aggr as pyg
+
+from treefold.aggregators.base import RaggedAggregation
+from treefold.aggregators.plan_cache import plan_of
+from treefold.algebra import ExactMonoid, map_state
+from treefold.reduction import Groups, Rows, TableRows, take_rows, tree_reduce
+
+
+class FixedAggregation(RaggedAggregation):
+    """One of PyG's aggregations. Empty groups give what it gives: zero for all in our registry.
+
+    `multiple` is how many times wider its output is than its input.
+    """
+
+    def __init__(self, aggregation: nn.Module, channels: int, multiple: int = 1) -> None:
+        super().__init__()
+        self.aggregation = aggregation
+        self.channels = self.in_channels = channels
+        self.out_channels = multiple * channels
+
+    @classmethod
+    def pna(cls, channels: int, deg: Tensor | Sequence[int] = (0, 1)) -> "FixedAggregation":
+        """Principal neighbourhood aggregation: mean, max, min and std, each unscaled, amplified
+        and attenuated by the logarithm of the group's size: 12 times as wide as its input.
+
+        `deg` is the histogram of group sizes in the training data (`deg[d]` groups of size d), to
+        whose mean the scalers refer; by default they refer to groups of one.
+        """
+        aggregation = pyg.DegreeScalerAggregation(
+            aggr=["mean", "max", "min", "std"],
+            scaler=["identity", "amplification", "attenuation"],
+            deg=torch.as_tensor(deg),
+        )
+        return cls(aggregation, channels, multiple=12)
+
+    def reset_parameters(self) -> None:
+        """Reset PyG's aggregation."""
+        self.aggregation.reset_parameters()  # type: ignore[operator]
+
+    def aggregate(self, x: Rows, groups: Groups) -> Tensor:
+        """One row per group."""
+        rows = cast(Tensor, take_rows(x, groups.order))
+        return cast(Tensor, self.aggregation(rows, groups.index, dim_size=groups.num_groups, dim=0))
+
+    def __repr__(self) -> str:
+        return nn.Module.__repr__(self)
+
+
+class MonoidAggregation(RaggedAggregation):
+    """An exact monoid as an aggregation: encode every row, fold over balanced trees, decode."""
+
+    def __init__(self, monoid: ExactMonoid) -> None:
+        super().__init__()
+        self.monoid = monoid
+
+    def aggregate(self, x: Rows, groups: Groups) -> Tensor:
+        """One row per group."""
+        if isinstance(x, TableRows):
+            x = x.gathered()
+        states = map_state(lambda part: part[groups.order], self.monoid.encode(cast(Tensor, x)))
+        return cast(
+            Tensor,
+            self.monoid.decode(tree_reduce(self.monoid, states, plan_of(groups, "balanced"))),
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.monoid!r})"

@@ -1,0 +1,146 @@
+"""The learnable commutative monoid as an aggregator: a learned operator folded over a tree."""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import aggr as pyg
+
+from treefold.aggregators.base import RaggedAggregation
+from treefold.aggregators.penalties import LawWeights
+from treefold.aggregators.plan_cache import plan_of
+from treefold.aggregators.tree_laws import TREE_LAWS, Reduction, Sampling, TreeStates
+from treefold.algebra import Monoid
+from treefold.names import by_name
+from treefold.operators import OPERATORS, BinaryGRU
+from treefold.reduction import Bracketing, Groups, Rows, TableRows, TreePlan, tree_fold
+from treefold.reduction.planning import checked_bracketing
+
+
+class LCMAggregation(RaggedAggregation):
+    """Folds each group with a learned operator over a balanced binary tree.
+
+    - `operator`: a name from `treefold.OPERATORS`, an `Operator`, or any `Monoid`; Binary-GRU if
+      none is given. Empty groups give its identity.
+    - `associativity`, `commutativity`, `identity`: weights of the law losses, which reach the
+      training loss through `record_penalties`. `law_nodes` is how many tree nodes to sample for
+      each (all, as in the paper, if None); `law_reduction` is the paper's `"sum"` of squares over
+      channels or their `"mean"`.
+    - `shuffle`: put each group in random order in training, as in the paper.
+    - `bracketing`, `eval_bracketing`: the trees in training and in evaluation, see `plan_tree`.
+    - `generator`: what to draw with; torch's global one if None.
+    - `project`: a map applied to every row before folding.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        operator: str | Monoid | None = None,
+        *,
+        associativity: float = 0.0,
+        commutativity: float = 0.0,
+        identity: float = 0.0,
+        law_nodes: int | None = None,
+        law_reduction: Reduction = "sum",
+        shuffle: bool = True,
+        bracketing: Bracketing = "balanced",
+        eval_bracketing: Bracketing = "balanced",
+        generator: torch.Generator | None = None,
+        project: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.channels = self.in_channels = self.out_channels = channels
+        self.operator = _make_operator(operator, channels)
+        self.laws = LawWeights(
+            associativity=associativity, commutativity=commutativity, identity=identity
+        )
+        self.sampling = Sampling(law_nodes, law_reduction)
+        self.shuffle = shuffle
+        self.bracketing = checked_bracketing(bracketing)
+        self.eval_bracketing = checked_bracketing(eval_bracketing)
+        self.generator = generator
+        self.project = project
+
+    @classmethod
+    def from_pyg(cls, module: Any) -> "LCMAggregation":
+        """Take over the weights of PyG's `LCMAggregation`, and its tree.
+
+        Agrees with it on sets of equal size. On others it must differ: PyG pads every set with
+        zeros to the size of the largest in the batch and folds the zeros in, so that its answer
+        for a set depends on its neighbours in the batch.
+        """
+        if not isinstance(module, pyg.LCMAggregation):
+            raise ValueError(f"got a {type(module).__name__}; expected PyG's LCMAggregation")
+        operator = BinaryGRU(module.out_channels)
+        project = None
+        if module.project:
+            project = nn.Sequential(nn.Linear(module.in_channels, module.out_channels), nn.ReLU())
+            project[0].load_state_dict(module.lin.state_dict())
+        operator.cell.load_state_dict(module.gru_cell.state_dict())
+        weight = module.gru_cell.weight_ih
+        made = cls(
+            module.out_channels,
+            operator,
+            shuffle=False,
+            bracketing="carry",
+            eval_bracketing="carry",
+            project=project,
+        )
+        made.in_channels = module.in_channels
+        made.to(device=weight.device, dtype=weight.dtype).train(module.training)
+        return made
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        for module in self.children():
+            for part in (module, *module.children()):
+                if hasattr(part, "reset_parameters"):
+                    part.reset_parameters()
+
+    def aggregate(self, x: Rows, groups: Groups, plan: TreePlan | None = None) -> Tensor:
+        """Fold each group; one row per group. A `plan` overrides the bracketing."""
+        if plan is None:
+            bracketing = self.bracketing if self.training else self.eval_bracketing
+            plan = plan_of(groups, bracketing, self.generator)
+        if self.training and self.shuffle:
+            groups = groups.shuffled(self.generator)
+        rows = self._rows(x)[groups.order]
+        fold = tree_fold(self.operator, rows, plan)
+        penalties = self.laws.recorder(self.training)
+        if penalties is not None:
+            leaves = rows[plan.leaves].gathered()
+            tree = TreeStates.of(plan, leaves, cast(Tensor, fold.nodes))
+            for law, weight in self.laws.active.items():
+                loss = TREE_LAWS[law](self.operator, tree, self.sampling, self.generator)
+                penalties.add(law, loss, weight)
+        return cast(Tensor, fold.groups)
+
+    def _rows(self, x: Rows) -> TableRows:
+        """Every row once through `project`; still to be gathered, so that the fold does it once."""
+        if not isinstance(x, TableRows):
+            x = cast(Tensor, x)
+            x = TableRows(x, torch.arange(x.shape[0], device=x.device))
+        if x.table.dim() < 2 or x.table.shape[-1] != self.in_channels:
+            raise ValueError(
+                f"rows have shape {tuple(x.table.shape)}; expected [n, ..., {self.in_channels}]"
+            )
+        return x if self.project is None else TableRows(self.project(x.table), x.rows)
+
+    def extra_repr(self) -> str:
+        """What `print(aggregator)` says between the brackets, as far as it is not the default."""
+        trees = f"bracketing={self.bracketing}" if self.bracketing != "balanced" else ""
+        return ", ".join(part for part in (str(self.channels), str(self.laws), trees) if part)
+
+    def __repr__(self) -> str:
+        return nn.Module.__repr__(self)
+
+
+def _make_operator(operator: str | Monoid | None, channels: int) -> Monoid:
+    if operator is None:
+        return BinaryGRU(channels)
+    if isinstance(operator, str):
+        return by_name(OPERATORS, operator, "operator")(channels)
+    width = getattr(operator, "channels", channels)
+    if width != channels:
+        raise ValueError(f"the operator has {width} channels; expected {channels}")
+    return operator

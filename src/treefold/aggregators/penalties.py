@@ -1,0 +1,100 @@
+"""The channel by which law losses reach the training loss.
+
+    with record_penalties() as penalties:
+        loss = loss_fn(model(batch), batch)
+    (loss + penalties.total()).backward()
+
+Every aggregator applied inside adds its own, once per application; nothing else in between has to
+know of them.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Penalty(NamedTuple):
+    """The loss of one law in one application of one aggregator."""
+
+    law: str
+    loss: Tensor
+    weight: float
+
+
+class Penalties:
+    """What has been recorded; iterating gives the weighted losses, so that `sum(...)` adds them."""
+
+    def __init__(self) -> None:
+        self.recorded: list[Penalty] = []
+
+    def add(self, law: str, loss: Tensor, weight: float) -> None:
+        """Record the loss of one law."""
+        self.recorded.append(Penalty(law, loss, weight))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (penalty.weight * penalty.loss for penalty in self.recorded)
+
+    def __len__(self) -> int:
+        return len(self.recorded)
+
+    def total(self) -> Tensor:
+        """The sum of all weighted losses; zero if there are none."""
+        return torch.stack(list(self)).sum() if self.recorded else torch.zeros(())
+
+    def by_law(self) -> dict[str, float]:
+        """The mean loss of each law over its applications, without the weights: for logging."""
+        laws: dict[str, list[Tensor]] = {}
+        for penalty in self.recorded:
+            laws.setdefault(penalty.law, []).append(penalty.loss.detach())
+        return {law: float(torch.stack(losses).mean()) for law, losses in laws.items()}
+
+
+_recorder: ContextVar[Penalties | None] = ContextVar("treefold_penalties", default=None)
+
+
+@contextmanager
+def record_penalties() -> Iterator[Penalties]:
+    """Collect the law losses of every aggregator that is applied inside, in training mode."""
+    penalties = Penalties()
+    token = _recorder.set(penalties)
+    try:
+        yield penalties
+    finally:
+        _recorder.reset(token)
+
+
+class LawWeights:
+    """How much each law's loss weighs in the training of one module.
+
+    Costs nothing where all weights are zero, outside of training, and where nobody records; the
+    last is a mistake worth a warning, once.
+    """
+
+    def __init__(self, **weights: float) -> None:
+        for law, weight in weights.items():
+            if not 0 <= weight < float("inf"):
+                raise ValueError(f"the weight of {law} is {weight}; expected 0 or more")
+        self.active = {law: weight for law, weight in weights.items() if weight}
+        self._warned = False
+
+    def recorder(self, training: bool) -> Penalties | None:
+        """Where to record the losses of the active laws; None if there is nothing to do."""
+        if not self.active or not training:
+            return None
+        penalties = _recorder.get()
+        if penalties is None and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{self} has no effect: nobody records it. Run the forward pass inside `with "
+                "record_penalties() as penalties:` and add `penalties.total()` to the loss.",
+                stacklevel=2,
+            )
+        return penalties
+
+    def __str__(self) -> str:
+        return ", ".join(f"{law}={weight:g}" for law, weight in self.active.items())

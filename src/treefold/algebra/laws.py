@@ -1,0 +1,104 @@
+"""Laws of commutative monoids: each is written once, to be asserted, penalized and reported."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from treefold.algebra.monoid import State, identity_like, map_state, stack_size, take, tensors_of
+from treefold.algebra.violation import Violation, compare, default_tolerance, difference
+
+
+@dataclass(frozen=True)
+class Law:
+    """An equation between elements: `sides(op, *elements)` gives its left and its right side.
+
+    Elements are stacks, `[n, *feature]` or tuples of such tensors; the law is about each of the n
+    samples by itself. `arity` is the number of elements it speaks of.
+    """
+
+    name: str
+    arity: int
+    sides: Callable[..., tuple[State, State]] = field(repr=False)
+
+    def violation(self, op: Callable[..., State], *elements: State) -> Violation:
+        """How far the two sides are apart for each sample, without recording gradients."""
+        with torch.no_grad():
+            return compare(*self._evaluate(op, elements))
+
+    def loss(
+        self,
+        op: Callable[..., State],
+        *elements: State,
+        reduction: str = "sum",
+    ) -> Tensor:
+        """The mean over samples of |left - right|², as in the paper's L_comm and L_assoc.
+
+        `reduction` says what becomes of the squares within a sample: their `"sum"` is the paper's
+        |·|², their `"mean"` does not grow with the width of the state. No samples cost nothing,
+        yet every parameter of `op` still receives a (zero) gradient.
+        """
+        if reduction not in ("sum", "mean"):
+            raise ValueError(f"unknown reduction {reduction!r}; use 'sum' or 'mean'")
+        left, right = self._evaluate(op, elements)
+        squares = [gap.square() for gap in tensors_of(map_state(difference, left, right))]
+        total = torch.stack([square.sum() for square in squares]).sum()
+        count = stack_size(left) if reduction == "sum" else sum(map(torch.numel, squares))
+        return total / max(count, 1)
+
+    def assert_holds(
+        self,
+        op: Callable[..., State],
+        *elements: State,
+        rtol: float | None = None,
+        atol: float | None = None,
+    ) -> None:
+        """Raise an AssertionError that shows the worst sample unless all of them obey the law.
+
+        A sample obeys it if the sides are within `atol`, or relatively within `rtol`. Both default
+        to ε^¾ for the coarsest type involved (6e-6 for float32) and to exactness for integers.
+        """
+        with torch.no_grad():
+            left, right = self._evaluate(op, elements)
+        rtol = default_tolerance(left, right) if rtol is None else rtol
+        atol = default_tolerance(left, right) if atol is None else atol
+        violation = compare(left, right)
+        broken = ~violation.within(rtol, atol)
+        if not broken.any():
+            return
+        badness = violation.absolute.nan_to_num(nan=torch.inf, posinf=torch.inf)
+        worst = int(badness.masked_fill(~broken, -1).argmax())
+        raise AssertionError(
+            f"{self.name} fails for {int(broken.sum())} of {len(broken)} samples; "
+            f"the worst is sample {worst}:\n"
+            f"  left:  {take(left, worst)}\n"
+            f"  right: {take(right, worst)}\n"
+            f"They differ by {violation.absolute[worst]:.3g} (allowed: {atol:.3g}), "
+            f"relatively by {violation.relative[worst]:.3g} (allowed: {rtol:.3g})."
+        )
+
+    def _evaluate(
+        self, op: Callable[..., State], elements: tuple[State, ...]
+    ) -> tuple[State, State]:
+        if len(elements) != self.arity:
+            raise ValueError(
+                f"{self.name} speaks of {self.arity} elements, but {len(elements)} were given"
+            )
+        sizes = [stack_size(element) for element in elements]
+        if len(set(sizes)) != 1:
+            raise ValueError(
+                f"{self.name} takes stacks of one size, but those given hold {sizes} elements"
+            )
+        return self.sides(op, *elements)
+
+
+# Both products with the identity, as one state: each may move a, and both count.
+IDENTITY = Law("identity", 1, lambda op, a: ((op(a, e := identity_like(op, a)), op(e, a)), (a, a)))
+COMMUTATIVITY = Law("commutativity", 2, lambda op, a, b: (op(a, b), op(b, a)))
+ASSOCIATIVITY = Law("associativity", 3, lambda op, a, b, c: (op(op(a, b), c), op(a, op(b, c))))
+
+# What makes the fold of a recurrent cell(state, x) indifferent to order (Cohen-Karlik et al. 2020).
+SWAP = Law("swap", 3, lambda cell, s, x, y: (cell(cell(s, x), y), cell(cell(s, y), x)))
+
+MONOID_LAWS = (IDENTITY, COMMUTATIVITY, ASSOCIATIVITY)

@@ -1,0 +1,16 @@
+"""Names in registries, with a hint where one is misspelt."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def by_name(registry: Mapping[str, T], name: str, what: str) -> T:
+    """`registry[name]`, or a ValueError that suggests the nearest names."""
+    if name in registry:
+        return registry[name]
+    near = get_close_matches(name, registry, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(registry)}"
+    raise ValueError(f"unknown {what} {name!r}; {hint}")

@@ -1,0 +1,87 @@
+"""Invertible networks: what `Conjugated` carries an exact monoid through."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from treefold.shapes import Float
+
+
+class Coupling(nn.Module):
+    """One half of the channels, scaled and shifted by what a perceptron says of the other half."""
+
+    def __init__(self, channels: int, hidden_channels: int, swap: bool) -> None:
+        super().__init__()
+        self.given, self.changed = channels // 2, channels - channels // 2
+        self.swap = swap
+        self.inner = nn.Linear(self.given, hidden_channels)
+        self.outer = nn.Linear(hidden_channels, 2 * self.changed)
+
+    def reset_parameters(self) -> None:
+        """Draw the perceptron anew, its last layer small: the coupling starts near the identity."""
+        self.inner.reset_parameters()
+        self.outer.reset_parameters()
+        with torch.no_grad():
+            self.outer.weight.mul_(0.1)
+            self.outer.bias.zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scale and shift."""
+        given, changed = self._halves(x)
+        scale, shift = self._affine(given)
+        return self._whole(given, changed * scale.exp() + shift)
+
+    def inverse(self, y: Tensor) -> Tensor:
+        """Undo `forward`."""
+        given, changed = self._halves(y)
+        scale, shift = self._affine(given)
+        return self._whole(given, (changed - shift) * (-scale).exp())
+
+    def _affine(self, given: Tensor) -> tuple[Tensor, Tensor]:
+        scale, shift = self.outer(F.gelu(self.inner(given))).chunk(2, -1)
+        return torch.tanh(scale), shift  # scales within a factor e keep the inverse accurate
+
+    def _halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = x.flip(-1) if self.swap else x
+        given, changed = x.split([self.given, self.changed], -1)
+        return given, changed
+
+    def _whole(self, given: Tensor, changed: Tensor) -> Tensor:
+        x = torch.cat([given, changed], -1)
+        return x.flip(-1) if self.swap else x
+
+
+class CouplingFlow(nn.Module):
+    """A bijection of `channels` numbers: couplings that take turns with the two halves."""
+
+    def __init__(
+        self, channels: int, num_layers: int = 4, hidden_channels: int | None = None
+    ) -> None:
+        super().__init__()
+        if channels < 2:
+            raise ValueError(f"{channels} channel cannot be cut in halves; expected 2 or more")
+        if num_layers < 1:
+            raise ValueError(f"{num_layers} layers; expected at least 1")
+        hidden_channels = 2 * channels if hidden_channels is None else hidden_channels
+        self.layers = nn.ModuleList(
+            Coupling(channels, hidden_channels, swap=number % 2 == 1)
+            for number in range(num_layers)
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all couplings anew."""
+        for layer in self.layers:
+            layer.reset_parameters()  # type: ignore[operator]
+
+    def forward(self, x: Float[Tensor, " *n channels"]) -> Float[Tensor, " *n channels"]:
+        """There."""
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def inverse(self, y: Float[Tensor, " *n channels"]) -> Float[Tensor, " *n channels"]:
+        """And back."""
+        for layer in reversed(self.layers):
+            y = layer.inverse(y)  # type: ignore[operator]
+        return y

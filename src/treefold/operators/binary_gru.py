@@ -1,0 +1,105 @@
+"""Binary-GRU: a GRU cell made commutative by averaging both argument orders."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from treefold.operators.binary_gru_fold import Work, fold_binary_gru
+from treefold.operators.operator import Operator
+from treefold.operators.transforms import are_transforms_active
+from treefold.reduction import Fold, Rows, TableRows, TreePlan, fold_levels
+from treefold.shapes import Float
+
+HALF_TYPES = (torch.bfloat16, torch.float16)
+
+
+class BinaryGRU(Operator):
+    """The operator a ⊕ b = ½ (GRU(a, b) + GRU(b, a)), with a learned identity.
+
+    Commutative by construction; associativity is only encouraged, see
+    `treefold.algebra.ASSOCIATIVITY`. Under autocast, and for bfloat16 or float16 inputs, the
+    multiplications are done in half precision, states and gates in float32.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.cell = nn.GRUCell(channels, channels)
+        self.identity = self.learned_identity()
+
+    def reset_parameters(self) -> None:
+        """Draw the cell anew and set the identity to zero."""
+        self.cell.reset_parameters()
+        nn.init.zeros_(self.identity)
+
+    def forward(
+        self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
+    ) -> Float[Tensor, " *n channels"]:
+        """Combine `a` and `b`, row by row."""
+        a, b = torch.broadcast_tensors(a, b)
+        rows = torch.stack([a, b], -2).view(-1, a.shape[-1])
+        plan = TreePlan.of_pairs(a.numel() // a.shape[-1], rows.device)
+        return cast(Tensor, self.fold_tree(rows, plan).nodes).view(a.shape)
+
+    def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
+        """Fold every group: the same as `fold_levels(self, x, plan)`, faster."""
+        table, rows = (x.table, x.rows) if isinstance(x, TableRows) else (x, None)
+        table = self._checked(table)
+        feature, state_type = table.shape[1:], _state_type(table)
+        weight = torch.cat([self.cell.weight_ih, self.cell.weight_hh]).to(state_type)
+        bias = torch.cat([self.cell.bias_ih, self.cell.bias_hh]).to(state_type)
+        identity = self.identity.to(state_type)
+        source = table.to(state_type).reshape(table.shape[0], prod(feature[:-1]), self.channels)
+
+        def plain(x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+            leaves = x if rows is None else TableRows(x, rows)
+            fold = fold_levels(_PlainBinaryGRU(*parameters), leaves, plan)
+            return cast(Tensor, fold.groups), cast(Tensor, fold.nodes)
+
+        if are_transforms_active():
+            groups, nodes = plain(source, weight, bias, identity)
+        else:
+            leaves = plan.leaves if rows is None else rows[plan.leaves]
+            repeat = table.shape[0] < plan.num_rows
+            work = Work(plan, leaves, repeat, _multiplication_type(table), plain)
+            with torch.autocast(table.device.type, enabled=False):
+                groups, nodes = fold_binary_gru(source, weight, bias, identity, work)
+        return Fold(
+            groups.to(table.dtype).view(plan.num_groups, *feature),
+            nodes.to(table.dtype).view(plan.num_applications, *feature),
+        )
+
+    def _checked(self, rows: object) -> Tensor:
+        if isinstance(rows, Tensor) and rows.dim() > 1 and rows.shape[-1] == self.channels:
+            return rows
+        found = f"shape {tuple(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
+        raise ValueError(f"rows are a {found}; expected a tensor [n, ..., {self.channels}]")
+
+
+@dataclass(frozen=True)
+class _PlainBinaryGRU:
+    """The same operator in torch's own cell, differentiable as often as one likes."""
+
+    weight: Tensor
+    bias: Tensor
+    identity: Tensor
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        rows_a, rows_b = (rows.reshape(-1, rows.shape[-1]) for rows in (a, b))
+        parameters = (*self.weight.chunk(2), *self.bias.chunk(2))
+        forth, back = (
+            torch.gru_cell(x, h, *parameters) for x, h in ((rows_a, rows_b), (rows_b, rows_a))
+        )
+        return ((forth + back) / 2).view(a.shape)
+
+
+def _state_type(rows: Tensor) -> torch.dtype:
+    return torch.float32 if rows.dtype in HALF_TYPES else rows.dtype
+
+
+def _multiplication_type(rows: Tensor) -> torch.dtype:
+    if rows.dtype != torch.float64 and torch.is_autocast_enabled(rows.device.type):
+        return torch.get_autocast_dtype(rows.device.type)
+    return rows.dtype

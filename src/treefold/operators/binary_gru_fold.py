@@ -1,0 +1,179 @@
+"""Binary-GRU over whole trees, forward and backward, one multiplication per chunk of a level.
+
+All states live in one buffer: leaves first, then nodes in the order of the plan. On perfect levels
+the rows that meet are a view of the nodes made last; elsewhere they are gathered once.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from treefold.operators.binary_gru_kernel import (
+    NUM_KEPT,
+    Pair,
+    combine,
+    combine_backward,
+)
+from treefold.operators.binary_gru_projection import Dense, Run, Shared
+from treefold.reduction import TreePlan
+
+CHUNK = 512 * 128
+"""Numbers of state per run of pairs, so that a run's projections stay in cache."""
+
+PlainFold: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is folded, apart from the numbers: leaf i is row `leaves[i]` of the input.
+
+    `shared` says that the input is a table with fewer rows than there are leaves. Multiplications
+    are done in `precision`. `plain` is the same fold in differentiable operations.
+    """
+
+    plan: TreePlan
+    leaves: Tensor
+    shared: bool
+    precision: torch.dtype
+    plain: PlainFold
+
+    def runs(self, pairs_per_run: int) -> Iterator[Run]:
+        """The meetings in order, cut into runs that stay in cache."""
+        made, start = 0, 0
+        for level in self.plan.levels:
+            addresses = None
+            if level.take is not None:
+                addresses = self.plan.children[made : made + level.num_pairs].flatten()
+            for low in range(0, level.num_pairs, pairs_per_run):
+                high = min(low + pairs_per_run, level.num_pairs)
+                rows: slice | Tensor = slice(start + 2 * low, start + 2 * high)
+                if addresses is not None:
+                    rows = addresses[2 * low : 2 * high]
+                yield Run(slice(made + low, made + high), rows)
+            start = self.plan.num_rows + made
+            made += level.num_pairs
+
+    def projection(self, x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Dense, Shared | None]:
+        """Who multiplies: always a `Dense`, behind a `Shared` where leaves repeat."""
+        pairs = min(pairs_per_run(x), max((lv.num_pairs for lv in self.plan.levels), default=0))
+        dense = Dense(weight, bias, self.precision, 2 * pairs, x.shape[1])
+        return dense, Shared(dense, x, self.leaves) if self.shared else None
+
+
+def pairs_per_run(x: Tensor) -> int:
+    """How many pairs of rows like those of `x` make a run."""
+    return max(1, CHUNK // max(1, prod(x.shape[1:])))
+
+
+class FoldBinaryGRU(torch.autograd.Function):
+    """The fold of `[rows, inner, channels]`: groups and nodes.
+
+    A gradient that is to be differentiated again is taken through `Work.plain`.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, identity: Tensor, work: Work
+    ) -> tuple[Tensor, Tensor]:
+        """Level by level into one buffer."""
+        plan, channels = work.plan, x.shape[-1]
+        keeps = any(ctx.needs_input_grad)
+        states = x.new_empty(plan.num_rows + plan.num_applications, *x.shape[1:])
+        torch.index_select(x, 0, work.leaves, out=states[: plan.num_rows])
+        kept_rows = 2 * plan.num_applications if keeps else 0
+        kept = x.new_empty(kept_rows, *x.shape[1:-1], NUM_KEPT * channels)
+
+        nodes = states[plan.num_rows :]
+        dense, shared = work.projection(x, weight, bias)
+        projection = shared or dense
+        for run in work.runs(pairs_per_run(x)):
+            rows = states[run.rows]
+            combine(
+                Pair.of(projection.project(rows, run)),
+                Pair.of(rows),
+                nodes[run.nodes],
+                Pair.of(kept[2 * run.nodes.start : 2 * run.nodes.stop]) if keeps else None,
+            )
+        groups = identity.expand(plan.num_groups, *x.shape[1:]).clone()
+        groups[plan.single_groups] = states[plan.num_rows - plan.num_singles : plan.num_rows]
+        groups[plan.root_groups] = nodes[plan.root_nodes]
+        ctx.save_for_backward(x, weight, bias, identity, states, kept)
+        ctx.work = work
+        ctx.set_materialize_grads(False)
+        return groups, nodes
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Level by level, back through the same buffer."""
+        x, weight, bias, identity, states, kept = ctx.saved_tensors
+        work: Work = ctx.work
+        if torch.is_grad_enabled():
+            return (*_plain_backward(work, (x, weight, bias, identity), grads), None)
+        plan = work.plan
+        grad_groups, grad_nodes = grads
+        grad_states = torch.zeros_like(states)
+        grad_identity = torch.zeros_like(identity)
+        if grad_nodes is not None:
+            grad_states[plan.num_rows :] = grad_nodes
+        if grad_groups is not None:
+            singles = slice(plan.num_rows - plan.num_singles, plan.num_rows)
+            grad_states[singles] = grad_groups[plan.single_groups]
+            grad_states.index_add_(
+                0, plan.num_rows + plan.root_nodes, grad_groups[plan.root_groups]
+            )
+            if plan.num_empty:
+                empty = grad_groups[plan.empty_groups]
+                grad_identity = empty.sum_to_size(1, *[1] * (x.dim() - 2), x.shape[-1]).view(-1)
+
+        dense, shared = work.projection(x, weight, bias)
+        projection = shared or dense
+        buffer = torch.empty_like(dense.buffer)
+        for run in reversed(list(work.runs(pairs_per_run(x)))):
+            rows, grad_rows = states[run.rows], grad_states[run.rows]
+            grad_projections = buffer[: rows.shape[0]]
+            combine_backward(
+                grad_states[plan.num_rows :][run.nodes],
+                Pair.of(rows),
+                Pair.of(kept[2 * run.nodes.start : 2 * run.nodes.stop]),
+                Pair.of(grad_rows),
+                Pair.of(grad_projections),
+            )
+            projection.backward(grad_projections, rows, grad_rows, run)
+            if isinstance(run.rows, Tensor):  # rows were gathered, so their gradients are a copy
+                grad_states.index_copy_(0, run.rows, grad_rows)
+
+        grad_x = torch.zeros_like(x)
+        grad_x.index_add_(0, work.leaves, grad_states[: plan.num_rows])
+        if shared is not None:
+            shared.finish(grad_x)
+        return grad_x, dense.grad_weight, dense.grad_bias, grad_identity, None
+
+
+def fold_binary_gru(
+    x: Tensor, weight: Tensor, bias: Tensor, identity: Tensor, work: Work
+) -> tuple[Tensor, Tensor]:
+    """The groups and the nodes of the fold of `x`, `[rows, inner, channels]`."""
+    groups, nodes = FoldBinaryGRU.apply(x, weight, bias, identity, work)  # type: ignore[no-untyped-call]
+    return groups, nodes
+
+
+def _plain_backward(
+    work: Work, inputs: tuple[Tensor, ...], grads: tuple[Tensor | None, ...]
+) -> tuple[Tensor | None, ...]:
+    outputs = work.plain(*inputs)
+    given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if grad is not None]
+    wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    found = iter(
+        torch.autograd.grad(
+            [out for out, _ in given],
+            wanted,
+            [grad for _, grad in given],
+            create_graph=True,
+            allow_unused=True,
+        )
+    )
+    return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)

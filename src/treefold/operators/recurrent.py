@@ -1,0 +1,131 @@
+"""Recurrent cells as folds over lists: torch's GRU and LSTM, with a learned initial state."""
+
+from abc import ABC, abstractmethod
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from treefold.algebra import State
+from treefold.operators.transforms import are_transforms_active
+from treefold.reduction import Chain, PackedOrder, fold_steps, start_states
+
+
+class RecurrentCell(nn.Module, ABC):
+    """A learned `state = cell(state, x)`, with the state to start from and what to read off it."""
+
+    channels: int
+
+    @property
+    @abstractmethod
+    def initial(self) -> State:
+        """The state before any row: what an empty group gives."""
+
+    @abstractmethod
+    def forward(self, state: State, x: Tensor) -> State:
+        """The state after one more row."""
+
+    @abstractmethod
+    def output(self, state: State) -> Tensor:
+        """What the outside sees of a state."""
+
+    @abstractmethod
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew; the initial state becomes zero."""
+
+    def extra_repr(self) -> str:
+        """What `print(cell)` says between the brackets."""
+        return str(self.channels)
+
+
+class RecurrentGRU(RecurrentCell):
+    """A GRU: `torch.nn.GRU` over packed rows, its single step one at a time."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels = channels
+        self.rnn = nn.GRU(channels, channels)
+        self.initial_hidden = nn.Parameter(torch.zeros(channels))
+
+    @property
+    def initial(self) -> Tensor:
+        """The learned hidden state before any row."""
+        return self.initial_hidden
+
+    def forward(self, state: State, x: Tensor) -> Tensor:
+        """One step for rows `[*n, channels]`."""
+        hidden = cast(Tensor, state)
+        rows, states = (t.reshape(-1, self.channels) for t in (x, hidden))
+        return torch.gru_cell(rows, states, *self.rnn.all_weights[0]).view(hidden.shape)
+
+    def output(self, state: State) -> Tensor:
+        """The hidden state."""
+        return cast(Tensor, state)
+
+    def reset_parameters(self) -> None:
+        """Draw the cell anew."""
+        self.rnn.reset_parameters()
+        nn.init.zeros_(self.initial_hidden)
+
+    def fold_packed(
+        self, x: State, packed: PackedOrder, initial: State, keep_states: bool
+    ) -> Chain:
+        """Along all groups at once, by torch's own loop."""
+        rows = cast(Tensor, x)
+        if are_transforms_active():
+            return fold_steps(self, rows, packed, initial)
+        start = cast(Tensor, start_states(initial, rows, packed.by_length.numel()))
+        states, last = self.rnn(_pack(rows, packed), start.reshape(1, -1, self.channels))
+        return Chain(last.view(start.shape), states.data.view(rows.shape))
+
+
+class RecurrentLSTM(RecurrentCell):
+    """An LSTM: `torch.nn.LSTM` over packed rows; a state is (hidden, cell), its output hidden."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels = channels
+        self.rnn = nn.LSTM(channels, channels)
+        self.initial_hidden = nn.Parameter(torch.zeros(channels))
+        self.initial_cell = nn.Parameter(torch.zeros(channels))
+
+    @property
+    def initial(self) -> tuple[Tensor, Tensor]:
+        """The learned hidden and cell state before any row."""
+        return self.initial_hidden, self.initial_cell
+
+    def forward(self, state: State, x: Tensor) -> tuple[Tensor, Tensor]:
+        """One step for rows `[*n, channels]`."""
+        hidden, cell = cast(tuple[Tensor, Tensor], state)
+        rows, *states = (t.reshape(-1, self.channels) for t in (x, hidden, cell))
+        after = torch.lstm_cell(rows, states, *self.rnn.all_weights[0])
+        return after[0].view(hidden.shape), after[1].view(cell.shape)
+
+    def output(self, state: State) -> Tensor:
+        """The hidden part of the state."""
+        return cast(tuple[Tensor, Tensor], state)[0]
+
+    def reset_parameters(self) -> None:
+        """Draw the cell anew."""
+        self.rnn.reset_parameters()
+        nn.init.zeros_(self.initial_hidden)
+        nn.init.zeros_(self.initial_cell)
+
+    def fold_packed(
+        self, x: State, packed: PackedOrder, initial: State, keep_states: bool
+    ) -> Chain:
+        """By torch's own loop, unless all states are wanted: it keeps only their hidden part."""
+        rows = cast(Tensor, x)
+        if keep_states or are_transforms_active():
+            return fold_steps(self, rows, packed, initial)
+        start = cast(tuple[Tensor, Tensor], start_states(initial, rows, packed.by_length.numel()))
+        hidden, cell = (part.reshape(1, -1, self.channels) for part in start)
+        _, (hidden, cell) = self.rnn(_pack(rows, packed), (hidden, cell))
+        return Chain((hidden.view(start[0].shape), cell.view(start[1].shape)), None)
+
+
+def _pack(rows: Tensor, packed: PackedOrder) -> PackedSequence:
+    """Inner feature axes become further groups, side by side at every step."""
+    data = rows.reshape(-1, rows.shape[-1])
+    return PackedSequence(data, packed.batch_sizes * (data.shape[0] // rows.shape[0]))

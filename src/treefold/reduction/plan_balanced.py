@@ -1,0 +1,94 @@
+"""The balanced bracketing: one ragged level, then perfect ones that need no copying.
+
+A complete binary tree over n leaves has height D = ceil(log2 n) and all leaves at depth D or D - 1.
+So the first level merges n - 2^(D-1) neighbouring pairs, spread evenly, and lets the others pass:
+
+    n = 6, D = 3    (a b) c (d e) f     four slots, two of them pairs
+                      \\   |   |   /
+                       (. .) (. .)      from here on, perfect
+                          \\   /
+
+Now every group holds a power of two. With the tallest groups first, the rows still alive at each
+level are a prefix of what the last level made, and partners are neighbours.
+"""
+
+import torch
+from torch import Tensor
+
+from treefold.reduction.groups import places_within
+from treefold.reduction.plan import Level, TreePlan
+from treefold.shapes import Int
+
+
+def plan_balanced(sizes: Int[Tensor, " groups"]) -> TreePlan:
+    """Minimal trees: ceil(log2 n) levels, leaves of a group at two adjacent depths."""
+    starts = sizes.cumsum(0) - sizes
+    heights = tree_heights(sizes)
+    num_of_height = torch.bincount(heights).tolist()  # one synchronisation tells all level sizes
+    tall = heights.argsort(descending=True, stable=True)[: sum(num_of_height[1:])]
+    singles = (sizes == 1).nonzero().squeeze(1)
+
+    slots = 1 << (heights[tall] - 1)
+    place = places_within(slots)
+    size, shift, start = torch.stack(
+        [sizes[tall], heights[tall] - 1, starts[tall]]
+    ).repeat_interleave(slots, dim=1)
+    # Slot j of s holds the rows from floor(j n / s) to floor((j + 1) n / s): one or two of them.
+    offset = (place * size) >> shift
+    is_pair = ((place + 1) * size) >> shift == offset + 2
+    first = start + offset
+
+    pairs = first[is_pair]
+    passing = first[~is_pair]
+    leaves = torch.cat([torch.stack([pairs, pairs + 1], 1).flatten(), passing, starts[singles]])
+
+    num_pairs = _pairs_per_level(num_of_height, pairs.numel())
+    return TreePlan(
+        num_rows=leaves.numel(),
+        num_groups=sizes.numel(),
+        leaves=leaves,
+        levels=tuple(
+            Level(
+                num_pairs=count,
+                num_waiting=passing.numel() if number == 0 else 0,
+                take=_slots_in_order(is_pair)[: 2 * count]
+                if number == 1 and passing.numel()
+                else None,
+            )
+            for number, count in enumerate(num_pairs)
+        ),
+        single_groups=singles,
+        root_groups=tall,
+        root_nodes=_root_nodes(num_of_height, num_pairs, sizes.device),
+    )
+
+
+def tree_heights(sizes: Int[Tensor, " groups"]) -> Int[Tensor, " groups"]:
+    """ceil(log2 n) of each size, exactly; 0 for empty groups."""
+    # The binary exponent of n - 1 is its bit length, which is ceil(log2 n).
+    return torch.frexp((sizes - 1).clamp(min=0).double()).exponent.long()
+
+
+def _pairs_per_level(num_of_height: list[int], first: int) -> list[int]:
+    top = len(num_of_height) - 1
+    perfect = [
+        sum(num_of_height[height] << (height - 1 - level) for height in range(level + 1, top + 1))
+        for level in range(1, top)
+    ]
+    return [first, *perfect] if top > 0 else []
+
+
+def _slots_in_order(is_pair: Tensor) -> Tensor:
+    """Where each slot's row lies in the pool of [merged pairs, passing rows]."""
+    merged = is_pair.cumsum(0)
+    passed = torch.arange(is_pair.numel(), device=is_pair.device) - merged
+    return torch.where(is_pair, merged - 1, merged[-1] + passed)
+
+
+def _root_nodes(num_of_height: list[int], num_pairs: list[int], device: torch.device) -> Tensor:
+    """Groups of height D end at level D - 1, behind all taller groups' rows."""
+    roots, end = [], 0
+    for number, count in zip(num_of_height[1:], num_pairs, strict=True):
+        end += count
+        roots.append(torch.arange(end - number, end, device=device))
+    return torch.cat(roots[::-1]) if roots else torch.zeros(0, dtype=torch.int64, device=device)

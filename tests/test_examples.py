@@ -1,0 +1,21 @@
+"""Every example runs, in miniature, and ends in numbers."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+MINIATURE = {"drop_in.py": ["--steps", "2", "--width", "8"]}
+
+
+@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_the_example_runs_and_prints_numbers(script):
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", str(script)]
+    done = subprocess.run(
+        command + MINIATURE.get(script.name, []), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\d\.\d", done.stdout)
