@@ -13,7 +13,10 @@ from treefold.reduction import TreePlan, tree_reduce
 from treefold.reduction.planning import PLANNERS
 from treefold.reduction.reference import fold_balanced, fold_carry
 
+torch.set_num_threads(1)  # pytest-xdist keeps the cores busy; more threads only get in their way
+
 BRACKETINGS = list(PLANNERS)
+REPEATABLE = ["balanced", "carry"]
 SIZES = st.lists(st.integers(0, 40), max_size=8)
 some = settings(deadline=None, max_examples=60)
 
@@ -75,7 +78,9 @@ def fold_along(tree: Any, op: Callable[..., Any], rows: Sequence[Any]) -> Any:
     return rows[tree]
 
 
-def reference_reduce(op: Any, x: Tensor, sizes: list[int], bracketing: str, plan: TreePlan) -> Tensor:
+def reference_reduce(
+    op: Any, x: Tensor, sizes: list[int], bracketing: str, plan: TreePlan
+) -> Tensor:
     """Each group by itself, by the reference recursion; random trees as the plan has drawn them."""
     out = []
     for tree, rows in zip(trees_of(plan), x.split(sizes), strict=True):

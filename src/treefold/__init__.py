@@ -4,43 +4,47 @@ Aggregators for graphs and sets whose binary operator is itself learned, folded 
 binary tree.
 """
 
-from treefold import algebra
-from treefold.aggregators import (
-    AGGREGATORS,
-    FixedAggregation,
-    LCMAggregation,
-    MonoidAggregation,
-    RaggedAggregation,
-    RecurrentAggregation,
-    aggregator,
-    record_penalties,
-    reuse_plans,
-)
-from treefold.algebra import (
-    ASSOCIATIVITY,
-    COMMUTATIVITY,
-    IDENTITY,
-    SWAP,
-    Monoid,
-    check_imitates,
-    law_report,
-)
-from treefold.operators import (
-    OPERATORS,
-    BinaryGRU,
-    BinaryMLP,
-    Conjugated,
-    Operator,
-    Symmetrized,
-)
-from treefold.reduction import (
-    Groups,
-    TableRows,
-    TreePlan,
-    chain_reduce,
-    plan_tree,
-    tree_reduce,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treefold import algebra
+    from treefold.aggregators import (
+        AGGREGATORS,
+        FixedAggregation,
+        LCMAggregation,
+        MonoidAggregation,
+        RaggedAggregation,
+        RecurrentAggregation,
+        aggregator,
+        record_penalties,
+        reuse_plans,
+    )
+    from treefold.algebra import (
+        ASSOCIATIVITY,
+        COMMUTATIVITY,
+        IDENTITY,
+        SWAP,
+        Monoid,
+        check_imitates,
+        law_report,
+    )
+    from treefold.operators import (
+        OPERATORS,
+        BinaryGRU,
+        BinaryMLP,
+        Conjugated,
+        Operator,
+        Symmetrized,
+    )
+    from treefold.reduction import (
+        Groups,
+        TableRows,
+        TreePlan,
+        chain_reduce,
+        plan_tree,
+        tree_reduce,
+    )
 
 __version__ = "0.1.0"
 
@@ -75,3 +79,21 @@ __all__ = [
     "reuse_plans",
     "tree_reduce",
 ]
+
+_LAYERS = ("treefold.aggregators", "treefold.operators", "treefold.reduction", "treefold.algebra")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a layer when one of its names is first asked for: the command line starts quickly."""
+    if name == "algebra":
+        return import_module("treefold.algebra")
+    if name in __all__:
+        for layer in map(import_module, _LAYERS):
+            if hasattr(layer, name):
+                globals()[name] = getattr(layer, name)
+                return globals()[name]
+    raise AttributeError(f"module 'treefold' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch.nn.utils.rnn import pack_sequence
 from trees import normal, some, weighted
 
-from treefold.algebra import Mean, State, map_state, tensors_of
+from treefold.algebra import Mean, State, map_state, take, tensors_of
 from treefold.operators import CELLS
 from treefold.reduction import (
     Groups,
@@ -43,7 +43,8 @@ def reference_reduce(cell, x: torch.Tensor, groups: Groups, initial: State) -> S
     """Each group by itself, one row at a time."""
     start = map_state(lambda part: part.expand(1, *x.shape[1:]), initial)
     ends = [
-        fold_chain(cell, start, [x[row : row + 1] for row in rows]) for rows in rows_by_group(groups)
+        fold_chain(cell, start, [x[row : row + 1] for row in rows])
+        for rows in rows_by_group(groups)
     ]
     return map_state(lambda *parts: torch.cat(parts), *ends)
 
@@ -169,9 +170,7 @@ def test_rows_outside_of_a_mask_are_left_alone(name):
     cell, padded = make_cell(name), normal(2, 4, 3)
     mask = torch.tensor([[True, True, False, False], [True, False, True, True]])
     padded[~mask] = torch.nan
-    out = cell.output(
-        chain_reduce(cell, padded.view(8, 3), Groups.from_mask(mask), cell.initial)
-    )
+    out = cell.output(chain_reduce(cell, padded.view(8, 3), Groups.from_mask(mask), cell.initial))
     for group in range(2):
         rows = padded[group][mask[group]]
         alone = chain_reduce(cell, rows, Groups.from_sizes([len(rows)]), cell.initial)
@@ -215,7 +214,7 @@ def test_kept_states_are_those_after_every_row(name):
             until_here = Groups.from_sizes([end + 1])
             expected = reference_reduce(cell, x[rows[: end + 1]], until_here, initial)
             place = packed.rows.tolist().index(row)
-            assert_states_close(map_state(lambda part: part[place : place + 1], chain.states), expected)  # noqa: B023
+            assert_states_close(take(chain.states, slice(place, place + 1)), expected)
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -250,8 +249,7 @@ def test_before_is_the_packed_place_of_the_row_before(index):
     expected = {
         place[row]: place[before] if before is not None else -1
         for rows in rows_by_group(groups)
-        for before, row in zip([None, *rows[:-1]], rows, strict=True)
-        if rows
+        for before, row in zip([None, *rows], rows, strict=False)
     }
     assert dict(enumerate(packed.before.tolist())) == expected
 

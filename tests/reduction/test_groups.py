@@ -103,7 +103,11 @@ def test_a_nested_tensor_with_gaps_groups_the_rows_it_shows():
 
 def test_no_rows_and_no_groups_are_fine():
     none = torch.zeros(0, dtype=torch.int64)
-    for groups in (Groups.from_index(none), Groups.from_ptr(torch.tensor([0])), Groups.from_sizes([])):
+    for groups in (
+        Groups.from_index(none),
+        Groups.from_ptr(torch.tensor([0])),
+        Groups.from_sizes([]),
+    ):
         assert (groups.num_groups, groups.num_rows, groups.index.tolist()) == (0, 0, [])
     for groups in (Groups.from_index(none, 2), Groups.from_ptr(torch.tensor([0, 0, 0]), 0)):
         assert groups.sizes.tolist() == [0, 0]
@@ -188,7 +192,7 @@ BAD_INPUT = {
         "sizes hold -3; expected 0 or more",
     ),
     "float sizes": (
-        lambda: Groups.from_sizes([2.0, 3.0]),
+        lambda: Groups.from_sizes(torch.tensor([2.0, 3.0])),
         r"sizes is torch.float32 of shape \(2,\); expected integers",
     ),
     "sizes in two dimensions": (

@@ -34,7 +34,11 @@ def test_each_tree_has_minimal_height_and_leaves_at_two_adjacent_depths(sizes):
 def test_six_rows_make_two_pairs_and_let_two_pass():
     plan = plan_tree([6])
     assert trees_of(plan) == [((0, (1, 2)), (3, (4, 5)))]
-    assert [(level.num_pairs, level.num_waiting) for level in plan.levels] == [(2, 2), (2, 0), (1, 0)]
+    assert [(level.num_pairs, level.num_waiting) for level in plan.levels] == [
+        (2, 2),
+        (2, 0),
+        (1, 0),
+    ]
 
 
 @some

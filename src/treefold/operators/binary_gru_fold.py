@@ -80,12 +80,12 @@ class FoldBinaryGRU(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, identity: Tensor, work: Work
     ) -> tuple[Tensor, Tensor]:
         """Level by level into one buffer."""
-        plan, channels = work.plan, x.shape[-1]
+        plan = work.plan
         keeps = any(ctx.needs_input_grad)
         states = x.new_empty(plan.num_rows + plan.num_applications, *x.shape[1:])
         torch.index_select(x, 0, work.leaves, out=states[: plan.num_rows])
         kept_rows = 2 * plan.num_applications if keeps else 0
-        kept = x.new_empty(kept_rows, *x.shape[1:-1], NUM_KEPT * channels)
+        kept = x.new_empty(kept_rows, x.shape[1], NUM_KEPT, x.shape[2])
 
         nodes = states[plan.num_rows :]
         dense, shared = work.projection(x, weight, bias)

@@ -31,57 +31,57 @@ class Pair(NamedTuple):
 
 
 def combine(projections: Pair, states: Pair, out: Tensor, kept: Pair | None) -> None:
-    """Write a ⊕ b into `out` and, for a gradient to come, what it needs into `kept`."""
-    channels = out.shape[-1]
-    first, second = 0, 1
-    for me, other in ((first, second), (second, first)):
-        input_side = projections[me][..., : 3 * channels]
-        hidden_side = projections[other][..., 3 * channels :]
-        keep = (
-            projections[me].new_empty(*out.shape[:-1], NUM_KEPT * channels)
-            if kept is None
-            else kept[me]
-        )
-        reset_update = keep[..., : 2 * channels]
-        reset, update, new, hidden_new = keep.chunk(NUM_KEPT, -1)
-        torch.add(
-            input_side[..., : 2 * channels], hidden_side[..., : 2 * channels], out=reset_update
-        )
-        reset_update.sigmoid_()
-        hidden_new.copy_(hidden_side[..., 2 * channels :])
-        torch.addcmul(input_side[..., 2 * channels :], reset, hidden_new, out=new)
-        _tanh_(new)
-        if me == first:
-            torch.lerp(new, states[other], update, out=out)
+    """Write a ⊕ b into `out` and, for a gradient to come, what it needs into `kept`.
+
+    States are `[pairs, inner, channels]`; projections and what is kept have an axis more, of
+    length 6 and 4, before the last.
+    """
+    sides = [side.split((2, 1, 2, 1), -2) for side in projections]
+    hidden = [state.unsqueeze(-2) for state in states]
+    out = out.unsqueeze(-2)
+    for me, other in ((0, 1), (1, 0)):
+        input_gates, input_new = sides[me][:2]
+        hidden_gates, hidden_new = sides[other][2:]
+        if kept is None:
+            gates, new = torch.add(input_gates, hidden_gates), torch.empty_like(out)
         else:
-            out.add_(torch.lerp(new, states[other], update)).mul_(0.5)
+            gates, new, keep_hidden_new = kept[me].split((2, 1, 1), -2)
+            torch.add(input_gates, hidden_gates, out=gates)
+            keep_hidden_new.copy_(hidden_new)
+        reset, update = gates.sigmoid_().split(1, -2)
+        torch.addcmul(input_new, reset, hidden_new, out=new)
+        _tanh_(new)
+        if me == 0:
+            torch.lerp(new, hidden[other], update, out=out)
+        else:
+            out.add_(torch.lerp(new, hidden[other], update)).mul_(0.5)
 
 
 def combine_backward(
     grad: Tensor, states: Pair, kept: Pair, grad_states: Pair, grad_projections: Pair
 ) -> None:
     """Add to `grad_states` what reaches the states directly; write `grad_projections`."""
-    channels = grad.shape[-1]
     grad = grad * 0.5
+    sides = [side.unbind(-2) for side in grad_projections]
     for me, other in ((0, 1), (1, 0)):
-        reset, update, new, hidden_new = kept[me].chunk(NUM_KEPT, -1)
-        to_input = grad_projections[me][..., : 3 * channels].chunk(3, -1)
-        to_hidden = grad_projections[other][..., 3 * channels :].chunk(3, -1)
+        reset, update, new, hidden_new = kept[me].unbind(-2)
+        to_reset, to_update, to_new = sides[me][:3]
+        to_reset_hidden, to_update_hidden, to_hidden_new = sides[other][3:]
 
         passed = grad * update
         grad_states[other].add_(passed)
         blocked = torch.sub(grad, passed, out=passed)  # grad (1 - update)
 
-        torch.sub(states[other], new, out=to_input[1]).mul_(blocked).mul_(update)
-        to_hidden[1].copy_(to_input[1])
+        torch.sub(states[other], new, out=to_update).mul_(blocked).mul_(update)
+        to_update_hidden.copy_(to_update)
 
         # through tanh: blocked (1 - new²)
-        torch.addcmul(blocked, blocked * new, new, value=-1, out=to_input[2])
-        torch.mul(to_input[2], reset, out=to_hidden[2])
+        torch.addcmul(blocked, blocked * new, new, value=-1, out=to_new)
+        torch.mul(to_new, reset, out=to_hidden_new)
 
-        to_reset = torch.mul(to_hidden[2], hidden_new, out=to_input[0])
+        torch.mul(to_hidden_new, hidden_new, out=to_reset)
         to_reset.addcmul_(to_reset, reset, value=-1)
-        to_hidden[0].copy_(to_reset)
+        to_reset_hidden.copy_(to_reset)
 
 
 def _tanh_(x: Tensor) -> None:

@@ -9,6 +9,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from treefold.operators.binary_gru_kernel import NUM_PROJECTIONS
+
 
 class Run(NamedTuple):
     """Some pairs of one level: the nodes they make, and where their rows lie in the buffer."""
@@ -39,12 +41,12 @@ class Dense:
         self.bias = bias
         self.grad_weight = torch.zeros_like(weight)
         self.grad_bias = torch.zeros_like(bias)
-        self.buffer = bias.new_empty(max_rows, inner, weight.shape[0])
+        self.buffer = bias.new_empty(max_rows, inner, NUM_PROJECTIONS, weight.shape[1])
 
     def project(self, rows: Tensor, run: Run | None = None) -> Tensor:
         """Multiply."""
         out = self.buffer[: rows.shape[0]]
-        flat = out.view(-1, out.shape[-1])
+        flat = out.view(-1, self.weight.shape[0])
         if self.weight.dtype == rows.dtype:
             torch.addmm(self.bias, _flat(rows), self.weight.t(), out=flat)
         else:
@@ -56,7 +58,7 @@ class Dense:
         self, grad: Tensor, rows: Tensor, grad_rows: Tensor, run: Run | None = None
     ) -> None:
         """Two multiplications: to the rows, and to the weights."""
-        flat, precision = _flat(grad), self.weight.dtype
+        flat, precision = grad.view(-1, self.weight.shape[0]), self.weight.dtype
         self.grad_bias.add_(flat.sum(0))
         if precision == rows.dtype:
             self.grad_weight.addmm_(flat.t(), _flat(rows))
@@ -81,7 +83,9 @@ class Shared:
             _flat(table).to(dense.weight.dtype),
             dense.weight.t(),
         )
-        self.projections = flat.to(table.dtype).view(*table.shape[:-1], -1)
+        self.projections = flat.to(table.dtype).view(
+            *table.shape[:-1], NUM_PROJECTIONS, table.shape[-1]
+        )
         self.grad = torch.zeros_like(self.projections)
 
     def project(self, rows: Tensor, run: Run) -> Tensor:

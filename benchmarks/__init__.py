@@ -1,0 +1,1 @@
+"""Speed as ratios: to the floor, to the peer, and how cost grows."""

@@ -1,0 +1,175 @@
+"""`treefold`: train, sweep, resume, evaluate, report."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from treefold.cli.errors import as_one_line
+
+app = App(
+    name="treefold",
+    help="Learnable commutative monoids: train them, check their laws, report on them.",
+    version_flags=["--version"],
+)
+
+Assignments = Annotated[
+    list[str] | None,
+    Parameter(
+        name=["--set"], consume_multiple=False, help="Override the recipe: training.epochs=5."
+    ),
+]
+Preset = Annotated[str, Parameter(help="smoke, quick, standard or paper.")]
+Out = Annotated[Path, Parameter(help="Where run folders go.")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """Where to run."""
+
+    device: str = "cpu"
+    """cpu, cuda, mps or auto."""
+    precision: str = "32-true"
+    """32-true, bf16-mixed, 16-mixed or 64-true."""
+    processes: int = 1
+    """How many processes train one model together (DDP)."""
+    threads: int | None = None
+    """Threads per process; all cores if not given."""
+
+
+Where = Annotated[Machine, Parameter(name="*")]
+HERE = Machine()
+
+
+@app.command(name="list")
+def list_() -> None:
+    """Name all experiments, their rows, the presets and the aggregators."""
+    from treefold.cli.commands import list_everything
+
+    list_everything()
+
+
+@app.command
+def train(
+    recipe: str,
+    *,
+    preset: Preset = "quick",
+    seed: int = 0,
+    out: Out = Path("runs"),
+    set_: Assignments = None,
+    machine: Where = HERE,
+    json_lines: Annotated[bool, Parameter(help="Print events as lines of JSON.")] = False,
+    debug: bool = False,
+) -> None:
+    """Train one row, such as second-minimum/binary-gru, or go on with it; leaves a record.
+
+    With the name of a whole experiment, trains its rows one after the other.
+    """
+    with as_one_line(debug):
+        from treefold.cli.commands import train_rows
+
+        train_rows(recipe, preset, seed, out, set_ or [], machine, json_lines)
+
+
+@app.command
+def sweep(
+    recipe: str,
+    *,
+    preset: Preset = "quick",
+    seeds: Annotated[
+        int | None, Parameter(help="How many; the preset's number if not given.")
+    ] = None,
+    out: Out = Path("runs"),
+    set_: Assignments = None,
+    workers: Annotated[
+        int | None, Parameter(help="Runs at once; one per core if not given.")
+    ] = None,
+    slurm: Annotated[
+        list[str] | None, Parameter(help="Submit to SLURM, with parameters such as partition=gpu.")
+    ] = None,
+    debug: bool = False,
+) -> None:
+    """Train every row of an experiment with several seeds, several at once, one thread each.
+
+    Finished runs are skipped, stopped and failed ones go on from their last checkpoint.
+    """
+    with as_one_line(debug):
+        from treefold.cli.sweeping import sweep_rows
+
+        sweep_rows(recipe, preset, seeds, out, set_ or [], workers, slurm)
+
+
+@app.command
+def resume(run: Path, *, machine: Where = HERE, debug: bool = False) -> None:
+    """Go on with a run that was stopped, from its folder alone."""
+    with as_one_line(debug):
+        from treefold.cli.commands import resume_run
+
+        resume_run(run, machine)
+
+
+@app.command
+def evaluate(
+    run: Path,
+    *,
+    sizes: Annotated[str | None, Parameter(help="Set sizes, such as 1-16,32,1000.")] = None,
+    seed: Annotated[
+        int, Parameter(help="Of the evaluation sets; the run's own if not given.")
+    ] = -1,
+    machine: Where = HERE,
+    debug: bool = False,
+) -> None:
+    """Score a run's best checkpoint on sets of given sizes."""
+    with as_one_line(debug):
+        from treefold.cli.commands import evaluate_run
+
+        evaluate_run(run, sizes, seed, machine)
+
+
+@app.command
+def laws(run: Path, *, num_draws: int = 1024, debug: bool = False) -> None:
+    """Print how far a run's learned operator is from the laws of a commutative monoid."""
+    with as_one_line(debug):
+        from treefold.cli.commands import print_laws
+
+        print_laws(run, num_draws)
+
+
+@app.command
+def report(runs: Path = Path("runs"), *, out: Path | None = None, debug: bool = False) -> None:
+    """Write a page, figures and tables from all records below a folder."""
+    with as_one_line(debug):
+        from treefold.cli.reporting import report_runs
+
+        report_runs(runs, out)
+
+
+@app.command
+def bench(
+    *,
+    sizes: Annotated[str, Parameter(help="Set sizes, such as 20,60,200.")] = "20,60,100,200",
+    rows: Annotated[str | None, Parameter(help="Aggregators, by comma; all if not given.")] = None,
+    sets: Annotated[int, Parameter(help="Training sets per epoch.")] = 65_536,
+    batch_size: int = 32,
+    fraction: Annotated[
+        float, Parameter(help="Of an epoch that is really run, then scaled.")
+    ] = 0.02,
+    out: Out = Path("runs"),
+    machine: Where = HERE,
+    debug: bool = False,
+) -> None:
+    """Time an epoch of the paper's 2nd-minimum training for sets of given sizes."""
+    with as_one_line(debug):
+        from treefold.cli.benchmarking import bench_rows
+
+        bench_rows(sizes, rows, sets, batch_size, fraction, out, machine)
+
+
+def main() -> None:
+    """The entry point."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

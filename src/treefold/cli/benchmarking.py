@@ -1,0 +1,37 @@
+"""What `treefold bench` does."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from treefold.cli.commands import parse_sizes, world_of
+from treefold.experiments.set_experiments import find_experiment
+from treefold.experiments.speed import time_experiment
+
+if TYPE_CHECKING:
+    from treefold.cli.app import Machine
+
+
+def bench_rows(
+    sizes: str,
+    rows: str | None,
+    sets: int,
+    batch_size: int,
+    fraction: float,
+    out: Path,
+    machine: "Machine",
+) -> None:
+    """Time an epoch for every row and size, print a table, leave a record each."""
+    wanted = parse_sizes(sizes)
+    experiments = find_experiment("second-minimum", "paper")
+    if rows is not None:
+        experiments = [
+            find_experiment(f"second-minimum/{row}", "paper")[0] for row in rows.split(",")
+        ]
+    world = world_of(machine)
+    print("seconds per epoch  " + "".join(f"{f'n = {size}':>12}" for size in wanted))
+    for experiment in experiments:
+        record = time_experiment(experiment, wanted, sets, batch_size, fraction, out, world)
+        by_size = record.metrics["seconds_per_epoch_by_size"]
+        means = [sum(by_size[str(size)]) / len(by_size[str(size)]) for size in wanted]
+        row = experiment.name.partition("/")[2]
+        print(f"{row:>17}  " + "".join(f"{mean:12.1f}" for mean in means), flush=True)

@@ -1,0 +1,167 @@
+"""What the commands on single runs do. Imported only when one of them is called: it needs torch."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from treefold.aggregators import AGGREGATORS
+from treefold.algebra import law_report
+from treefold.cli.display import choose_display
+from treefold.cli.watching import watch
+from treefold.experiments.build import build_model
+from treefold.experiments.overrides import override
+from treefold.experiments.presets import PRESETS
+from treefold.experiments.recipe import Experiment, experiment_from_recipe
+from treefold.experiments.run import run
+from treefold.experiments.set_experiments import EXPERIMENTS, find_experiment
+from treefold.experiments.trainer import CHECKPOINTS, summary
+from treefold.models import SetNetwork
+from treefold.records import Record
+from treefold.training.checkpoint import CheckpointStore
+from treefold.training.scoring import score
+from treefold.training.state import restore
+from treefold.training.violations import fold_states, laws_of
+from treefold.training.world import World
+
+if TYPE_CHECKING:
+    from treefold.cli.app import Machine
+
+
+def list_everything() -> None:
+    """Print names, ready to be copied into other commands."""
+    print("experiments")
+    for name, rows in EXPERIMENTS.items():
+        print(f"  {name}: {', '.join(row.name.partition('/')[2] for row in rows('smoke'))}, oracle")
+    print("presets")
+    for name, preset in PRESETS.items():
+        print(f"  {name}: {preset.about}")
+    print(f"aggregators\n  {', '.join(AGGREGATORS)}")
+
+
+def train_rows(
+    recipe: str,
+    preset: str,
+    seed: int,
+    out: Path,
+    assignments: list[str],
+    machine: "Machine",
+    json_lines: bool,
+) -> None:
+    """Train the rows that a name stands for, one after the other."""
+    changed = [override(found, assignments) for found in find_experiment(recipe, preset)]
+    world = world_of(machine)
+    with choose_display(json_lines, quiet=world.rank > 0) as display:
+        for experiment, overrides in changed:
+            record = run(
+                experiment,
+                preset=preset,
+                seed=seed,
+                folder=run_folder(out, experiment.name, preset, seed, assignments),
+                world=world,
+                overrides=overrides,
+                watcher=watch(display, experiment.name, experiment),
+            )
+            if world.rank == 0:
+                display.finish(experiment.name, in_short(record))
+
+
+def resume_run(folder: Path, machine: "Machine") -> None:
+    """Go on with a run, from what its record says."""
+    record = Record.read(folder)
+    experiment = experiment_of(record)
+    world = world_of(machine)
+    with choose_display(json_lines=False, quiet=world.rank > 0) as display:
+        watcher = watch(display, record.name, experiment)
+        record = run(
+            experiment,
+            preset=record.preset,
+            seed=record.seed,
+            folder=folder,
+            world=world,
+            watcher=watcher,
+        )
+        if world.rank == 0:
+            display.finish(record.name, in_short(record))
+
+
+def evaluate_run(folder: Path, sizes: str | None, seed: int, machine: "Machine") -> None:
+    """Score the best checkpoint and print a line per size."""
+    record = Record.read(folder)
+    experiment = experiment_of(record)
+    wanted = parse_sizes(sizes) if sizes else experiment.evaluation.sizes
+    seed = record.seed if seed < 0 else seed
+    model = best_model(folder, experiment)
+    world_of(machine)
+    accuracy = {}
+    for size in wanted:
+        data = experiment.task.evaluation(size, seed)
+        _, accuracy[size] = score(model, data, experiment.evaluation.elements_per_batch)
+        print(f"{size:>8}  {accuracy[size]:.4f}", flush=True)
+    for name, value in summary(accuracy, experiment.task.max_train_size).items():
+        print(f"{name}  {value:.4f}")
+
+
+def print_laws(folder: Path, num_draws: int) -> None:
+    """Print a law report on states that the run's operator really meets."""
+    record = Record.read(folder)
+    experiment = experiment_of(record)
+    model = best_model(folder, experiment)
+    laws, op = laws_of(model.aggregator) if isinstance(model, SetNetwork) else ((), None)
+    if not laws or not isinstance(model, SetNetwork):
+        raise ValueError(f"{record.name} learns no operator; its laws hold or not by definition")
+    some = experiment.task.validation(record.seed).take(torch.arange(64))
+    generator = torch.Generator().manual_seed(0)
+    states = fold_states(model, some)
+    print(law_report(op, states, laws, num_draws=num_draws, generator=generator))
+
+
+def best_model(folder: Path, experiment: Experiment) -> torch.nn.Module:
+    """The network of a run with its best parameters, ready to evaluate."""
+    checkpoint = CheckpointStore(folder / CHECKPOINTS, "best").load()
+    if checkpoint is None:
+        raise ValueError(f"{folder} has no best checkpoint yet; train it first")
+    model = build_model(experiment)
+    restore(checkpoint, rng=False, model=model)
+    return model.eval()
+
+
+def experiment_of(record: Record) -> Experiment:
+    """The experiment that a record describes, with its published numbers."""
+    return experiment_from_recipe(record.name, record.recipe)
+
+
+def world_of(machine: "Machine") -> World:
+    """Processes, devices and threads, as the command line asks."""
+    if machine.threads is not None:
+        torch.set_num_threads(machine.threads)
+    elif "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // machine.processes))
+    return World(machine.device, machine.precision, machine.processes)
+
+
+def run_folder(out: Path, name: str, preset: str, seed: int, assignments: list[str]) -> Path:
+    """Where a run goes: overrides are part of its name."""
+    changes = "".join(f",{item.replace('/', '_')}" for item in sorted(assignments))
+    return out / name / f"{preset}{changes}" / f"seed-{seed}"
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """`1-16,32` as numbers."""
+    sizes: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            sizes += range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise ValueError(f"sizes are {text!r}; expected something like 1-16,32,200") from None
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"sizes are {text!r}; expected sizes from 1 up")
+    return tuple(sizes)
+
+
+def in_short(record: Record) -> str:
+    """A record's main numbers in a line."""
+    numbers = [f"{key} {value:.3f}" for key, value in record.metrics.items() if "accuracy@" in key]
+    return f"{'  '.join(numbers)}  ({record.epochs} epochs, {record.seconds:.0f} s)"

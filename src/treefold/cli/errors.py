@@ -1,0 +1,39 @@
+"""Errors as one line and an exit code."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+USAGE, FAILED, STORAGE, INTERRUPTED = 2, 3, 4, 130
+
+
+@contextmanager
+def as_one_line(debug: bool) -> Iterator[None]:
+    """Turn what can go wrong into a line on standard error; with `debug`, leave the traceback.
+
+    Exit codes: 2 for wrong names or values, 3 for a run that failed (numbers that are not finite,
+    failed runs of a sweep), 4 for files that cannot be written or read, 130 for a run that was
+    stopped and can be resumed.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        _leave("interrupted", INTERRUPTED)
+    except Exception as error:
+        if debug:
+            raise
+        _leave(str(error) or type(error).__name__, _code(error))
+
+
+def _code(error: Exception) -> int:
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "Stopped" in kinds:
+        return INTERRUPTED
+    if kinds & {"StorageError", "DamagedCheckpoint", "OSError"}:
+        return STORAGE
+    return USAGE if kinds & {"ValueError"} else FAILED
+
+
+def _leave(message: str, code: int) -> None:
+    print(f"treefold: {message}", file=sys.stderr)
+    raise SystemExit(code)

@@ -1,0 +1,46 @@
+"""From a run's progress to events for a display."""
+
+import time
+
+from treefold.cli.display import Display, Throttle
+from treefold.experiments.recipe import Experiment
+from treefold.experiments.trainer import Watcher
+from treefold.training.fit import Progress
+
+
+def watch(display: Display, name: str, experiment: Experiment) -> Watcher:
+    """A watcher that tells the display what happens, steps only now and then."""
+    ready, epochs = Throttle(), experiment.training.epochs
+    begun: dict[str, float] = {}
+    first_steps: dict[str, int] = {}
+
+    def step(progress: Progress, steps: int) -> None:
+        done = (progress.epoch - 1) * steps + progress.step
+        since = begun.setdefault("time", time.monotonic())
+        first = first_steps.setdefault("done", done)
+        if not ready or not progress.sets:
+            return
+        elapsed = max(time.monotonic() - since, 1e-9)
+        display.show(
+            name,
+            {
+                "kind": "step",
+                "epoch": progress.epoch,
+                "epochs": epochs,
+                "step": progress.step,
+                "steps": steps,
+                "loss": progress.loss / progress.sets,
+                "sets_per_second": (done - first) * experiment.training.batch_size / elapsed,
+            },
+        )
+
+    def epoch(row: dict[str, float | int], steps: int) -> None:
+        display.show(
+            name, {"kind": "epoch", "epochs": epochs, "step": steps, "steps": steps, **row}
+        )
+
+    def evaluated(size: int, accuracy: float) -> None:
+        if ready:
+            display.show(name, {"kind": "evaluated", "size": size, "accuracy": accuracy})
+
+    return Watcher(step, epoch, evaluated)

@@ -1,0 +1,110 @@
+"""The set experiments: every row of the paper's 2nd-minimum table, the λ sweep, other tasks."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from treefold.experiments.presets import PRESETS, Preset
+from treefold.experiments.recipe import AggregatorChoice, Experiment, Reported
+from treefold.names import by_name
+from treefold.tasks import SET_TASKS
+
+TABLE = "tab:2min_1k_baselines"
+REPORTED: dict[str, dict[str, Reported]] = {
+    name: {
+        metric: Reported(value, spread, TABLE)
+        for metric, (value, spread) in zip(
+            ("accuracy@1-16", "accuracy@32", "accuracy@200"), numbers, strict=True
+        )
+    }
+    for name, numbers in {
+        "gru": ((0.996, 0.001), (0.998, 0.001), (0.912, 0.017)),
+        "binary-gru-assoc": ((0.997, 0.002), (0.997, 0.002), (0.822, 0.064)),
+        "binary-gru": ((0.997, 0.001), (0.992, 0.005), (0.443, 0.122)),
+        "pna": ((0.961, 0.003), (0.794, 0.012), (0.110, 0.027)),
+        "max": ((0.901, 0.007), (0.723, 0.025), (0.069, 0.039)),
+        "sum": ((0.845, 0.010), (0.261, 0.020), (0.045, 0.011)),
+    }.items()
+}
+"""The paper's 2nd-minimum table: mean and spread over three runs."""
+
+ROWS = tuple(REPORTED)
+LAMBDAS = tuple(10.0**-power for power in range(8))
+
+
+def table_of(task: str, preset: str) -> list[Experiment]:
+    """Every aggregator of the paper's table on one task."""
+    return [_experiment(f"{task}/{row}", task, row, preset) for row in ROWS]
+
+
+def lambda_sweep(preset: str) -> list[Experiment]:
+    """Binary-GRU-Assoc on 2nd-minimum with λ from 10^0 to 10^-7 (fig:2min_regularisation)."""
+    row = "binary-gru-assoc"
+    return [
+        _experiment(
+            f"second-minimum-lambda/{row}-{weight:.0e}",
+            "second-minimum",
+            row,
+            preset,
+            options={"associativity": weight},
+        )
+        for weight in LAMBDAS
+    ]
+
+
+def oracle(task: str, preset: str) -> list[Experiment]:
+    """The exact monoid through the whole pipeline: it must be right everywhere."""
+    return [_experiment(f"{task}/oracle", task, "oracle", preset)]
+
+
+def _experiment(
+    name: str, task: str, row: str, preset_name: str, options: dict[str, Any] | None = None
+) -> Experiment:
+    preset = by_name(PRESETS, preset_name, "preset")
+    made = _at(preset, name, task, row, options or {})
+    paper = _at(PRESETS["paper"], name, task, row, options or {})
+    reported = REPORTED.get(row, {}) if name == f"second-minimum/{row}" else {}
+    return dataclasses.replace(
+        made, reported=reported, departures=tuple(_differences(made, paper)) if reported else ()
+    )
+
+
+def _at(preset: Preset, name: str, task: str, row: str, options: dict[str, Any]) -> Experiment:
+    return Experiment(
+        name=name,
+        task=SET_TASKS[task](**preset.task),
+        aggregator=AggregatorChoice(row, {**preset.options.get(row, {}), **options}),
+        model=preset.model,
+        training=preset.training,
+        evaluation=preset.evaluation,
+    )
+
+
+def _differences(made: Experiment, paper: Experiment) -> list[str]:
+    """Where a recipe leaves the paper's, in words, found by comparing the two."""
+    found = []
+    for part, entries in made.recipe().items():
+        for key, value in entries.items():
+            published = paper.recipe()[part][key]
+            if value != published and part != "evaluation":
+                found.append(f"{part}.{key} is {value}; the paper has {published}")
+    return found
+
+
+EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
+    **{task: lambda preset, task=task: table_of(task, preset) for task in SET_TASKS},  # type: ignore[misc]
+    "second-minimum-lambda": lambda_sweep,
+}
+"""By name: `EXPERIMENTS[name](preset)` gives the rows of a table."""
+
+
+def find_experiment(name: str, preset: str) -> list[Experiment]:
+    """The experiments that `second-minimum`, or one row such as `second-minimum/gru`, names."""
+    family, _, row = name.partition("/")
+    if row == "oracle":
+        return oracle(family, preset)
+    rows = by_name(EXPERIMENTS, family, "experiment")(preset)
+    if not row:
+        return rows
+    known = {experiment.name.partition("/")[2]: experiment for experiment in rows}
+    return [by_name(known, row, f"row of {family}")]

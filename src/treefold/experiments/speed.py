@@ -1,0 +1,97 @@
+"""Time per epoch against set size (fig:2min_speedtest): a part of an epoch is run, and scaled."""
+
+import dataclasses
+import datetime
+import time
+from pathlib import Path
+
+import torch
+
+from treefold.experiments.build import build_model, build_optimizer, build_schedule
+from treefold.experiments.recipe import Experiment
+from treefold.experiments.run import as_json
+from treefold.records import Record
+from treefold.records.provenance import commit, hardware, versions
+from treefold.training.fit import Progress, fit, num_steps
+from treefold.training.scoring import loss_and_correct
+from treefold.training.world import World
+
+
+def seconds_per_epoch(
+    experiment: Experiment, size: int, fraction: float, repeats: int, world: World
+) -> list[float]:
+    """Seconds for an epoch of sets of `size`, from `repeats` timings of a fraction of one."""
+    task, training = experiment.task, experiment.training
+    steps = num_steps(task.num_train, training.batch_size)
+    timed = max(1, round(steps * fraction))
+    part = dataclasses.replace(task, num_evaluation=(1 + timed * repeats) * training.batch_size)
+    data = part.evaluation(size, seed=0)
+    torch.manual_seed(0)
+    model = build_model(experiment)
+    optimizer = build_optimizer(model, training)
+    schedule = build_schedule(optimizer, training, steps)
+    wrapped, wrapped_optimizer = world.wrap(model, optimizer)
+    loop = fit(
+        world,
+        wrapped,
+        wrapped_optimizer,
+        schedule,
+        data,
+        loss_and_correct,
+        batch_size=training.batch_size,
+        clip_norm=training.clip_norm,
+        seed=0,
+        progress=Progress(),
+    )
+    next(loop)  # the first step warms up
+    found = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        for _ in range(timed):
+            next(loop)
+        found.append((time.perf_counter() - begin) * steps / timed)
+    return found
+
+
+def time_experiment(
+    experiment: Experiment,
+    sizes: tuple[int, ...],
+    num_sets: int,
+    batch_size: int,
+    fraction: float,
+    out: Path,
+    world: World,
+    repeats: int = 3,
+) -> Record:
+    """Time every size and leave the record `set-speed/<row>`."""
+    row = experiment.name.partition("/")[2]
+    experiment = dataclasses.replace(
+        experiment,
+        name=f"set-speed/{row}",
+        task=dataclasses.replace(experiment.task, num_train=num_sets),
+        training=dataclasses.replace(experiment.training, batch_size=batch_size),
+        reported={},
+    )
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    begin = time.monotonic()
+    by_size = {
+        str(size): seconds_per_epoch(experiment, size, fraction, repeats, world) for size in sizes
+    }
+    folder = out / experiment.name
+    folder.mkdir(parents=True, exist_ok=True)
+    record = Record(
+        name=experiment.name,
+        preset="paper",
+        seed=0,
+        recipe=as_json(experiment.recipe()),
+        commit=commit(),
+        versions=versions(),
+        hardware={**hardware(), "threads": torch.get_num_threads()},
+        started=started,
+        seconds=time.monotonic() - begin,
+        status="finished",
+        departures=[f"{fraction:.1%} of an epoch was run, {repeats} times, and scaled"],
+        metrics={"seconds_per_epoch_by_size": by_size},
+    )
+    record.write(folder)
+    return record

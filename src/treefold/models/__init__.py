@@ -1,0 +1,5 @@
+"""Networks around aggregators."""
+
+from treefold.models.set_network import OracleNetwork, SetNetwork
+
+__all__ = ["OracleNetwork", "SetNetwork"]

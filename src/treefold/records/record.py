@@ -1,0 +1,81 @@
+"""A record: what a run was, and what came of it. One JSON file, readable without torch."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from treefold.records.atomic import write_atomically
+from treefold.records.plain import decode, encode
+
+FILE_NAME = "record.json"
+VERSION = 1
+
+Status: TypeAlias = Literal["running", "stopped", "finished", "failed"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything needed to repeat a run, and its results.
+
+    `recipe` is the whole recipe with all defaults filled in; `overrides` is what the command line
+    changed in the preset. `reported` holds the published numbers to compare with, by metric, each
+    with its source; `departures` says where the recipe leaves the published one.
+    """
+
+    name: str
+    preset: str
+    seed: int
+    recipe: dict[str, Any]
+    overrides: dict[str, Any] = field(default_factory=dict)
+    reported: dict[str, Any] = field(default_factory=dict)
+    departures: list[str] = field(default_factory=list)
+    commit: str = "unknown"
+    versions: dict[str, str] = field(default_factory=dict)
+    hardware: dict[str, Any] = field(default_factory=dict)
+    started: str = ""
+    seconds: float = 0.0
+    epochs: int = 0
+    status: Status = "running"
+    error: str | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+    version: int = VERSION
+
+    def write(self, folder: Path) -> None:
+        """Write `record.json` into a run folder, atomically."""
+        # Tuples become lists, as a recipe's types tell them apart; NaN and infinity are spelt out.
+        entries = encode(json.loads(json.dumps(dataclasses.asdict(self))), FILE_NAME)
+        text = json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        write_atomically(folder / FILE_NAME, text.encode(errors="backslashreplace"))
+
+    @classmethod
+    def read(cls, folder: Path) -> "Record":
+        """Read a run folder's `record.json`, or a ValueError that says what is wrong with it."""
+        path = folder / FILE_NAME
+        try:
+            found = decode(json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise ValueError(f"{folder} has no {FILE_NAME}; give a run folder") from None
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not JSON ({error}); restore it or run again") from None
+        if not isinstance(found, dict) or found.get("version") != VERSION:
+            version = found.get("version") if isinstance(found, dict) else None
+            raise ValueError(f"{path} has version {version}; this treefold reads {VERSION}")
+        known = {entry.name for entry in dataclasses.fields(cls)}
+        required = {
+            entry.name
+            for entry in dataclasses.fields(cls)
+            if entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
+        }
+        if unknown := sorted(found.keys() - known):
+            raise ValueError(f"{path} has unknown entries {unknown}; expected {sorted(known)}")
+        if missing := sorted(required - found.keys()):
+            raise ValueError(f"{path} lacks {missing}; it is incomplete")
+        return cls(**found)
+
+
+def find_runs(folder: Path) -> Iterator[Path]:
+    """All run folders below `folder` (itself included), in order."""
+    return (path.parent for path in sorted(folder.rglob(FILE_NAME)))

@@ -1,0 +1,71 @@
+"""Seconds per epoch against set size, beside the paper's GPU (fig:2min_speedtest)."""
+
+from collections.abc import Sequence
+
+from treefold.report.figure import Axis, Figure, Line, curve, slug_of
+from treefold.report.figure_accuracy import size_ticks
+from treefold.report.figure_notes import note_of, sources_of
+from treefold.report.groups import Group
+from treefold.report.hardware import machines_of
+from treefold.report.published import published_seconds
+from treefold.report.styles import Style
+
+
+def speed_figure(groups: Sequence[Group], styles: dict[str, Style]) -> Figure | None:
+    """One curve for each aggregator on this machine, diamonds for the paper's."""
+    drawn = [group for group in groups if group.seconds_by_size()]
+    if not drawn:
+        return None
+    lines = [
+        curve(
+            styles[group.row].label,
+            group.seconds_by_size(),
+            styles[group.row].colour,
+            styles[group.row].dash,
+            "lines+markers",
+            positive=True,
+        )
+        for group in drawn
+    ]
+    published = [line for group in drawn if (line := _published(group, styles[group.row]))]
+    sizes = sorted({size for group in drawn for size in group.seconds_by_size()})
+    return Figure(
+        slug_of("seconds", drawn[0].experiment, drawn[0].variant),
+        f"Time per epoch against set size: {drawn[0].experiment}",
+        note_of(drawn, styles),
+        _caption(drawn),
+        Axis("integers in the set", True, *_ticks(sizes)),
+        Axis("seconds per epoch", True),
+        (*(line for line in lines if line), *published),
+        sources=sources_of(drawn, styles),
+    )
+
+
+def _published(group: Group, style: Style) -> Line | None:
+    points = published_seconds(group)
+    if not points:
+        return None
+    return Line(
+        f"{style.label}, paper's GPU",
+        tuple(map(float, points)),
+        tuple(entry.value for entry in points.values()),
+        style.colour,
+        tuple(entry.value - entry.spread for entry in points.values()),
+        tuple(entry.value + entry.spread for entry in points.values()),
+        mode="markers",
+    )
+
+
+def _ticks(sizes: Sequence[int]) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    # Measured sizes are few and chosen; powers of two would hide them.
+    return (
+        (tuple(map(float, sizes)), tuple(map(str, sizes))) if len(sizes) < 9 else size_ticks(sizes)
+    )
+
+
+def _caption(groups: Sequence[Group]) -> str:
+    sentences = [f"Measured on: {machines_of(groups)}.", "The band is the range over repetitions."]
+    sources = {e.source for group in groups for e in published_seconds(group).values()}
+    if sources:
+        sentences.append(f"Diamonds are the paper's GPU ({'; '.join(sorted(sources))}).")
+    return " ".join(sentences)

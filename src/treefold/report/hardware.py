@@ -1,0 +1,28 @@
+"""The machines of the records, in words."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from treefold.report.groups import Group
+
+
+def machines_of(groups: Iterable[Group]) -> str:
+    """What the finished runs were made on, each machine once."""
+    found = (run.record.hardware for group in groups for run in group.finished)
+    return "; ".join(dict.fromkeys(filter(None, map(_in_words, found)))) or "not recorded"
+
+
+def _in_words(hardware: Any) -> str:
+    if not isinstance(hardware, Mapping):
+        return str(hardware or "")
+    words = {
+        "cpu": "{}",
+        "cores": "{} cores",
+        "accelerators": "{}",
+    }
+    pieces = [form.format(_flat(hardware[key])) for key, form in words.items() if hardware.get(key)]
+    return ", ".join(pieces)
+
+
+def _flat(value: Any) -> str:
+    return " + ".join(map(str, value)) if isinstance(value, list) else str(value)

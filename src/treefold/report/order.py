@@ -1,0 +1,39 @@
+"""The order in which a page tells things: the main experiment first, the strongest preset first."""
+
+PRESETS = ("paper", "standard", "quick", "smoke")
+ROWS = (
+    "oracle",
+    "gru",
+    "lstm",
+    "binary-gru-assoc",
+    "binary-gru",
+    "binary-gru-random",
+    "binary-mlp",
+    "conjugated-sum",
+    "conjugated-max",
+    "pna",
+    "max",
+    "sum",
+    "mean",
+    "min",
+    "std",
+)
+"""As in the paper's table: what is learned, then what is fixed."""
+
+
+def place_of(
+    experiment: str, preset: str, row: str, variant: str, weight: float
+) -> tuple[bool, str, int, str, float, int]:
+    """A key to sort by; `weight` settles sweeps, the row everything else."""
+    return (
+        not experiment.startswith("second-minimum"),
+        experiment,
+        _place(preset, PRESETS),
+        variant,
+        weight,
+        _place(row, ROWS),
+    )
+
+
+def _place(name: str, names: tuple[str, ...]) -> int:
+    return names.index(name) if name in names else len(names)

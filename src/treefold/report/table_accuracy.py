@@ -1,0 +1,143 @@
+"""Our accuracies beside the paper's, with the difference."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from treefold.report.figure_notes import epochs_of, seeds_of
+from treefold.report.groups import Group
+from treefold.report.styles import Style
+from treefold.report.table import Column, Table
+from treefold.report.text import (
+    Link,
+    Text,
+    listed,
+    mean_and_deviation,
+    range_of,
+    signed,
+)
+
+PREFIX = "accuracy@"
+
+
+def accuracy_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table | None:
+    """A row for each finished group of one experiment, whatever its preset."""
+    shown = [group for group in groups if group.finished and accuracy_metrics([group])]
+    if not shown:
+        return None
+    metrics = accuracy_metrics(shown)
+    published = [name for name in metrics if any(group.reported(name) for group in shown)]
+    notes = list(dict.fromkeys(d for group in shown for d in group.departures))
+    columns = [
+        Column("aggregator"),
+        Column("kind"),
+        Column("preset"),
+        Column("seeds", number=True),
+        Column("epochs", number=True),
+        *(column for name in metrics for column in _columns(name, name in published)),
+        Column("parameters", number=True),
+        Column("s per epoch", number=True),
+        *([Column("departures")] if notes else []),
+    ]
+    rows = []
+    for _, members in groupby(shown, key=lambda group: group.variant):
+        comparable = list(members)
+        best = {name: best_mean(comparable, name) for name in metrics}
+        for group in comparable:
+            row = _facts(group, styles[group.row])
+            for name in metrics:
+                row += _cells(group, name, best[name], name in published)
+            row += [_plain(group, "num_parameters", "{:,.0f}"), _seconds(group)]
+            numbers = (str(notes.index(departure) + 1) for departure in group.departures)
+            rows.append((*row, *([(", ".join(numbers),)] if notes else [])))
+    return Table(
+        f"Accuracy: {shown[0].experiment}",
+        _caption(shown, published),
+        tuple(columns),
+        tuple(rows),
+        tuple(notes),
+    )
+
+
+def accuracy_metrics(groups: Sequence[Group]) -> list[str]:
+    """The names of the accuracies in the records, by set size."""
+    found = {name for g in groups for run in g.finished for name in run.record.metrics}
+    sizes = sorted(name.removeprefix(PREFIX) for name in found if name.startswith(PREFIX))
+    ordered = sorted(sizes, key=lambda size: _first_number(size))
+    return [PREFIX + size for size in ordered]
+
+
+def in_words(metric: str) -> str:
+    """`sizes 1–16` for accuracy@1-16, `size 32` for accuracy@32."""
+    size = metric.removeprefix(PREFIX)
+    return f"sizes {size.replace('-', '–')}" if "-" in size else f"size {size}"
+
+
+def best_mean(groups: Sequence[Group], metric: str) -> float | None:
+    """The highest mean, or None where there is nothing to compare."""
+    means = [s.mean for group in groups if (s := group.metric(metric))]
+    return max(means) if len(means) > 1 else None
+
+
+def _columns(metric: str, published: bool) -> list[Column]:
+    heads = ["ours", "paper", "difference"] if published else ["ours"]
+    return [Column(head, in_words(metric), number=True) for head in heads]
+
+
+def _facts(group: Group, style: Style) -> list[Text]:
+    seeds = seeds_of(group).split(" seed")[0]
+    extra = len(group.finished) != int(seeds)
+    return [
+        (style.label,),
+        (style.kind,),
+        (group.variant,),
+        (Link(f"{seeds} ({len(group.finished)} runs)" if extra else seeds, group.anchor),),
+        (epochs_of(group),),
+    ]
+
+
+def _cells(group: Group, metric: str, best: float | None, published: bool) -> list[Text]:
+    ours, theirs = group.metric(metric), group.reported(metric)
+    if ours is None:
+        own: Text = ()
+    else:
+        strong = best is not None and f"{ours.mean:.3f}" == f"{best:.3f}"
+        own = (Link(mean_and_deviation(ours), group.anchor, strong), range_of(ours))
+    if not published:
+        return [own]
+    if theirs is None:
+        return [own, (), ()]
+    spread = theirs.get("spread")
+    paper = f"{theirs['value']:.3f}" + (f" ± {spread:.3f}" if spread is not None else "")
+    return [own, (paper,), (signed(ours.mean - theirs["value"]),) if ours else ()]
+
+
+def _plain(group: Group, metric: str, form: str) -> Text:
+    found = group.metric(metric)
+    return (Link(form.format(found.mean), group.anchor),) if found else ()
+
+
+def _seconds(group: Group) -> Text:
+    return _plain(group, "seconds_per_epoch", "{:.1f}")
+
+
+def _caption(groups: Sequence[Group], published: Sequence[str]) -> str:
+    sentences = []
+    if any(len(group.finished) > 1 for group in groups):
+        sentences.append("Mean ± standard deviation over seeds (lowest to highest).")
+    sentences.append("Bold: the highest mean of its preset.")
+    sources = {
+        str(entry.get("source"))
+        for group in groups
+        for name in published
+        if (entry := group.reported(name))
+    }
+    if sources:
+        sentences.append(
+            f"The paper's values: {listed(sorted(sources))}; difference: ours − paper."
+        )
+    return " ".join(sentences)
+
+
+def _first_number(size: str) -> tuple[int, str]:
+    first = size.partition("-")[0]
+    return (int(first), size) if first.isdecimal() else (10**9, size)

@@ -1,0 +1,56 @@
+"""Runs that are not finished, shown as what they are and averaged into nothing."""
+
+from collections.abc import Sequence
+
+from treefold.report.checks import is_number
+from treefold.report.figure_training import planned_epochs
+from treefold.report.groups import Group
+from treefold.report.runs import Run
+from treefold.report.styles import Style
+from treefold.report.table import Column, Table
+from treefold.report.table_accuracy import PREFIX, in_words
+from treefold.report.text import Link, Text, signed
+
+
+def unfinished_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table | None:
+    """A row for each run that is running, was stopped, or failed."""
+    shown = [(group, run) for group in groups for run in group.unfinished]
+    if not shown:
+        return None
+    heads = ("experiment", "aggregator", "preset", "seed", "status", "epochs", "so far", "error")
+    rows = tuple(
+        (
+            (group.experiment,),
+            (styles[group.row].label,),
+            (group.variant,),
+            (Link(str(run.record.seed), group.anchor),),
+            (run.record.status,),
+            (f"{run.record.epochs} of {planned_epochs(run)}",),
+            _so_far(group, run),
+            (str(run.record.error or ""),),
+        )
+        for group, run in shown
+    )
+    caption = "These runs are in no mean, range or best of this page."
+    return Table("Runs that are not finished", caption, tuple(map(Column, heads)), rows)
+
+
+def _so_far(group: Group, run: Run) -> Text:
+    metrics = run.record.metrics
+    pieces = []
+    for name in sorted(metrics, key=lambda name: (len(name), name)):
+        if not is_number(metrics[name]):
+            continue
+        if name.startswith(PREFIX):
+            theirs = group.reported(name)
+            beside = (
+                f" (paper {theirs['value']:.3f}, {_difference(metrics[name], theirs['value'])})"
+            )
+            pieces.append(f"{in_words(name)}: {metrics[name]:.3f}" + (beside if theirs else ""))
+        elif name == "validation_accuracy":
+            pieces.append(f"validation: {metrics[name]:.3f}")
+    return (Link("; ".join(pieces), group.anchor),) if pieces else ()
+
+
+def _difference(ours: float, theirs: float) -> str:
+    return signed(ours - theirs)

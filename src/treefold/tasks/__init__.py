@@ -1,0 +1,26 @@
+"""Tasks: data, answers, and the exact monoids that give them."""
+
+from treefold.tasks.bits import from_bits, to_bits
+from treefold.tasks.set_data import SetData
+from treefold.tasks.set_task import SetTask
+from treefold.tasks.set_tasks import (
+    SET_TASKS,
+    CountOdd,
+    KthSmallest,
+    MostFrequent,
+    SumParity,
+    Xor,
+)
+
+__all__ = [
+    "SET_TASKS",
+    "CountOdd",
+    "KthSmallest",
+    "MostFrequent",
+    "SetData",
+    "SetTask",
+    "SumParity",
+    "Xor",
+    "from_bits",
+    "to_bits",
+]

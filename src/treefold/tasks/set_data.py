@@ -1,0 +1,42 @@
+"""Labelled multisets of integers: many in a few tensors, cut into batches without a loop."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from treefold.reduction import Groups
+from treefold.reduction.groups import places_within
+from treefold.shapes import Int
+
+
+@dataclass(frozen=True, eq=False)
+class SetData:
+    """Multisets, one after the other in `values`, and the answer for each."""
+
+    values: Int[Tensor, " n"]
+    sizes: Int[Tensor, " sets"]
+    answers: Int[Tensor, " sets"]
+
+    def __len__(self) -> int:
+        return self.sizes.numel()
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Which values sit together."""
+        return Groups.from_sizes(self.sizes)
+
+    @cached_property
+    def _starts(self) -> Tensor:
+        return self.sizes.cumsum(0) - self.sizes
+
+    def take(self, sets: Int[Tensor, " chosen"]) -> "SetData":
+        """The multisets with these numbers, in this order."""
+        sizes = self.sizes[sets]
+        rows = torch.repeat_interleave(self._starts[sets], sizes) + places_within(sizes)
+        return SetData(self.values[rows], sizes, self.answers[sets])
+
+    def to(self, device: torch.device | str) -> "SetData":
+        """The same multisets on another device."""
+        return SetData(self.values.to(device), self.sizes.to(device), self.answers.to(device))

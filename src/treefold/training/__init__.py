@@ -1,0 +1,1 @@
+"""Training: the loop, the world it runs in, scores, checkpoints."""

@@ -1,0 +1,433 @@
+"""What every aggregator of the registry promises, whatever it computes."""
+
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+from aggregators.cases import (
+    CHANNELS,
+    FIXED,
+    INDEX,
+    RAGGED,
+    SIZES,
+    UNSORTED,
+    batch,
+    by_hand,
+    every,
+    every_learned,
+    every_monoid,
+    few,
+    make,
+    normal,
+    recording,
+    seeded,
+    set_by_set,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.func import functional_call
+
+from treefold import LCMAggregation, RecurrentAggregation
+from treefold.reduction import Groups
+
+NUM_GROUPS = len(RAGGED)
+X = normal(sum(RAGGED), CHANNELS)
+NO_ROWS, NO_INDEX = X[:0], INDEX[:0]
+
+
+# The answer
+
+
+@every
+@few
+@given(sizes=SIZES, size=st.integers(0, 12))
+def test_a_set_is_aggregated_alike_whatever_else_is_in_the_batch(name, sizes, size):
+    module, mine, (theirs, index) = make(name), normal(size, CHANNELS, seed=1), batch(sizes)
+    alone = module(mine, torch.zeros(size, dtype=torch.int64), dim_size=1)[0]
+    places = torch.randperm(len(mine) + len(theirs), generator=seeded())
+    places = torch.cat([places[:size].sort().values, places[size:]])  # mine stay in order
+    rows = torch.cat([mine, theirs])[places.argsort()]
+    joint = torch.cat([torch.full((size,), len(sizes)), index])[places.argsort()]
+    together = module(rows, joint, dim_size=len(sizes) + 1)[-1]
+    torch.testing.assert_close(alone, together)
+
+
+@every
+@few
+@given(sizes=SIZES)
+def test_each_set_comes_to_what_it_does_by_hand(name, sizes):
+    module, (x, index) = make(name), batch(sizes)
+    for row, rows in zip(module(x, index, dim_size=len(sizes)), x.split(sizes), strict=True):
+        torch.testing.assert_close(row, by_hand(name, module, rows), rtol=1e-6, atol=1e-9)
+
+
+@every
+def test_gradients_are_those_of_the_sets_by_hand(name):
+    module, x = make(name), X.clone().requires_grad_()
+    inputs = [x, *module.parameters()]
+    fast = module(x, UNSORTED)
+    weight = normal(*fast.shape, seed=2)
+    slow = set_by_set(name, module, x, UNSORTED, NUM_GROUPS)
+    expected = torch.autograd.grad((slow * weight).sum(), inputs, allow_unused=True)
+    for found, right in zip(torch.autograd.grad((fast * weight).sum(), inputs), expected, strict=True):
+        torch.testing.assert_close(found, right, rtol=1e-6, atol=1e-9)
+
+
+# Groups of no elements and of one
+
+
+@every
+def test_empty_groups_give_the_identity(name):
+    module = make(name)
+    empty = module(X, INDEX, dim_size=NUM_GROUPS + 2)[[1, 4, 7, 8]]
+    if isinstance(module, LCMAggregation):
+        expected = module.operator.identity
+    elif isinstance(module, RecurrentAggregation):
+        expected = module.cell.output(module.cell.initial)
+    else:
+        expected = torch.zeros(module.out_channels, dtype=X.dtype)  # documented for the fixed ones
+    assert torch.equal(empty, expected.expand_as(empty))
+
+
+@every
+def test_no_elements_at_all_are_empty_groups(name):
+    module = make(name)
+    expected = module(X, INDEX)[[1, 1, 1]]
+    assert torch.equal(module(NO_ROWS, NO_INDEX, dim_size=3), expected)
+    assert torch.equal(module(NO_ROWS, ptr=torch.zeros(4, dtype=torch.int64)), expected)
+    assert torch.equal(module(NO_ROWS), expected[:1])
+
+
+@every
+@pytest.mark.parametrize("dim_size", [0, None])
+def test_no_groups_at_all_give_no_rows(name, dim_size):
+    module = make(name)
+    assert module(NO_ROWS, NO_INDEX, dim_size=dim_size).shape == (0, module.out_channels)
+    towers = module(NO_ROWS.view(0, 2, CHANNELS), NO_INDEX, dim_size=dim_size, dim=0)
+    assert towers.shape == (0, 2, module.out_channels)
+
+
+@every_monoid
+def test_one_element_is_itself(name):
+    assert torch.equal(make(name)(X, torch.arange(len(X))), X)
+
+
+@every
+def test_one_element_per_group_is_the_set_of_that_element(name):
+    module = make(name)
+    expected = torch.stack([by_hand(name, module, row) for row in X.split(1)])
+    torch.testing.assert_close(module(X, torch.arange(len(X))), expected)
+
+
+# Ways to say who sits together
+
+
+@every
+def test_an_unsorted_index_is_as_good_as_a_sorted_one(name):
+    module, order = make(name), torch.argsort(UNSORTED, stable=True)
+    assert torch.equal(UNSORTED[order], INDEX)
+    torch.testing.assert_close(module(X, UNSORTED), module(X[order], INDEX))
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8])
+def test_the_index_may_be_of_any_integer_type(name, dtype):
+    module, ptr = make(name), torch.tensor([0, *RAGGED]).cumsum(0)
+    assert torch.equal(module(X, UNSORTED.to(dtype)), module(X, UNSORTED))
+    assert torch.equal(module(X, ptr=ptr.to(dtype)), module(X, ptr=ptr))
+
+
+@every
+def test_ptr_says_the_same_as_a_sorted_index(name):
+    module, ptr = make(name), torch.tensor([0, *RAGGED]).cumsum(0)
+    expected = module(X, INDEX)
+    assert torch.equal(module(X, ptr=ptr), expected)
+    assert torch.equal(module(X, INDEX, ptr), expected)
+    assert torch.equal(module(X, INDEX.int(), ptr, dim_size=NUM_GROUPS), expected)
+
+
+@every
+def test_without_an_index_all_rows_are_one_set(name):
+    module = make(name)
+    torch.testing.assert_close(module(X)[0], by_hand(name, module, X), rtol=1e-6, atol=1e-9)
+
+
+@every
+def test_a_larger_dim_size_only_adds_empty_groups(name):
+    module = make(name)
+    larger, plain = module(X, UNSORTED, dim_size=NUM_GROUPS + 3), module(X, UNSORTED)
+    torch.testing.assert_close(larger[:NUM_GROUPS], plain)
+    assert torch.equal(larger[NUM_GROUPS:], plain[1].expand(3, -1))
+
+
+@every
+def test_our_own_layers_may_hand_over_groups(name):
+    module = make(name)
+    groups = Groups.from_index(UNSORTED, NUM_GROUPS)
+    assert torch.equal(module.aggregate(X, groups), module(X, UNSORTED))
+
+
+# Axes
+
+
+@every
+def test_towers_are_aggregated_one_by_one(name):
+    module, x = make(name), normal(len(X), 3, CHANNELS)
+    together = module(x, UNSORTED, dim=0)
+    for tower in range(3):
+        torch.testing.assert_close(together[:, tower], module(x[:, tower], UNSORTED))
+
+
+@every
+@pytest.mark.parametrize("dim", range(-4, 4))
+def test_any_axis_may_hold_the_elements(name, dim):
+    module, x = make(name), normal(len(X), 2, 3, CHANNELS)
+    moved = module(x.movedim(0, dim), UNSORTED, dim=dim)
+    torch.testing.assert_close(moved.movedim(dim, 0), module(x, UNSORTED, dim=0))
+
+
+@every
+def test_the_elements_are_on_the_last_axis_but_one_by_default(name):
+    module, x = make(name), normal(2, len(X), CHANNELS)
+    expected = torch.stack([module(part, UNSORTED) for part in x])
+    torch.testing.assert_close(module(x, UNSORTED), expected)
+    transposed = module(X.t(), UNSORTED, dim=-1)
+    torch.testing.assert_close(transposed, module(X, UNSORTED).t())
+
+
+@every
+def test_memory_layout_does_not_matter(name):
+    module = make(name)
+    expected = module(X, UNSORTED)
+    wide = torch.stack([X, normal(*X.shape, seed=3)], -1)
+    torch.testing.assert_close(module(wide[..., 0], UNSORTED), expected)
+    torch.testing.assert_close(module(X.t().contiguous().t(), UNSORTED), expected)
+    strided = torch.stack([UNSORTED, INDEX], 1)[:, 0]
+    torch.testing.assert_close(module(X, strided), expected)
+
+
+@every
+def test_expanded_rows_are_repeated_rows(name):
+    module, row = make(name), X[:1].clone().requires_grad_()
+    repeated = row.repeat(len(X), 1)
+    expected = module(repeated, UNSORTED)
+    out = module(row.expand(len(X), -1), UNSORTED)
+    torch.testing.assert_close(out, expected)
+    grads = [torch.autograd.grad(o.square().sum(), row)[0] for o in (out, expected)]
+    torch.testing.assert_close(*grads)
+
+
+@every
+def test_the_input_is_left_as_it_was(name):
+    module, x, index = make(name).train(), X.clone(), UNSORTED.clone()
+    with recording(module):
+        module(x, index)
+    assert torch.equal(x, X)
+    assert torch.equal(index, UNSORTED)
+
+
+# Types of numbers
+
+
+BATCHES = {
+    "ragged": UNSORTED,
+    "equal": torch.arange(16) % 4,
+    "singles": torch.arange(len(X)),
+    "no rows": NO_INDEX,
+}
+
+
+@every
+@pytest.mark.parametrize("index", BATCHES.values(), ids=list(BATCHES))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_output_has_the_type_of_the_rows_and_their_precision(name, dtype, index):
+    x, num_groups = X[: len(index)], len(X) + 1
+    out = make(name, dtype)(x.to(dtype), index, dim_size=num_groups)
+    assert out.dtype == dtype
+    tolerance = {torch.float64: 0, torch.float32: 1e-4, torch.bfloat16: 0.15}[dtype]
+    exact = make(name)(x, index, dim_size=num_groups)
+    torch.testing.assert_close(out.double(), exact, rtol=tolerance, atol=tolerance)
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_gradients_have_the_type_of_what_they_belong_to(name, dtype):
+    module, x = make(name, dtype), X.to(dtype, copy=True).requires_grad_()
+    module(x, UNSORTED).sum().backward()
+    for tensor in (x, *module.parameters()):
+        assert tensor.grad.dtype == dtype
+        assert tensor.grad.isfinite().all()
+
+
+@every
+@pytest.mark.parametrize("index", BATCHES.values(), ids=list(BATCHES))
+def test_autocast_changes_precision_and_not_the_type(name, index):
+    module, x = make(name, torch.float32), X.float()[: len(index)].requires_grad_()
+    exact = module(x, index, dim_size=len(X) + 1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = module(x, index, dim_size=len(X) + 1)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, exact, rtol=0.1, atol=0.1)
+    out.sum().backward()
+    for tensor in (x, *module.parameters()):
+        assert tensor.grad.dtype == torch.float32
+        assert tensor.grad.isfinite().all()
+
+
+@every
+def test_autocast_takes_rows_that_are_already_half(name):
+    module = make(name, torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = module(X.bfloat16(), UNSORTED)
+    torch.testing.assert_close(out.double(), make(name)(X, UNSORTED), rtol=0.15, atol=0.15)
+
+
+# Gradients
+
+
+def differentiable(name, sizes=(3, 0, 1, 2)):
+    """A function of all tensors that can have gradients, and those tensors."""
+    module = make(name, channels=2)
+    names, tensors = zip(*module.named_parameters(), strict=True) if name not in FIXED else ((), ())
+    index = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    x = normal(sum(sizes), 2)
+
+    def function(x, *parameters):
+        named = dict(zip(names, parameters, strict=True))
+        return functional_call(module, named, (x,), {"index": index, "dim_size": len(sizes)})
+
+    return function, [t.detach().clone().requires_grad_() for t in (x, *tensors)]
+
+
+@every
+def test_gradcheck(name):
+    function, inputs = differentiable(name)
+    assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
+
+
+@every
+def test_gradgradcheck(name):
+    function, inputs = differentiable(name, (3, 0, 1))
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+@every_learned
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    ("num_rows", "num_groups"), [(5, 5), (0, 3), (0, 0)], ids=["singles", "no rows", "no groups"]
+)
+def test_every_parameter_gets_a_gradient_even_if_no_two_meet(name, num_rows, num_groups, training):
+    module = make(name).train(training)
+    with recording(module) as penalties:
+        out = module(X[:num_rows], torch.arange(num_rows), dim_size=num_groups)
+    (out.sum() + sum(penalties or [])).backward()
+    for parameter in module.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+
+
+@every
+def test_rows_get_their_gradient_even_if_parameters_are_frozen(name):
+    module, x = make(name), X.clone().requires_grad_()
+    expected = torch.autograd.grad(module(x, UNSORTED).square().sum(), x)[0]
+    module.requires_grad_(False)
+    frozen = torch.autograd.grad(module(x, UNSORTED).square().sum(), x)[0]
+    torch.testing.assert_close(frozen, expected)
+
+
+# Repetition
+
+
+@every
+@pytest.mark.parametrize("training", [False, True])
+def test_a_seed_settles_every_bit(name, training):
+    outs = []
+    for _ in range(3):
+        module, x = make(name).train(training), X.clone().requires_grad_()
+        torch.manual_seed(5)
+        with recording(module) as penalties:
+            out = module(x, UNSORTED)
+        (out.square().sum() + sum(penalties or [])).backward()
+        outs.append([out, x.grad, *(p.grad for p in module.parameters())])
+    assert all(torch.equal(*pair) for again in outs[1:] for pair in zip(outs[0], again, strict=True))
+
+
+@every
+def test_copies_and_checkpoints_agree_to_the_bit(name):
+    module = make(name)
+    expected = module(X, UNSORTED)
+    checkpoint = io.BytesIO()
+    torch.save(module.state_dict(), checkpoint)
+    checkpoint.seek(0)
+    loaded = make(name, seed=1)
+    loaded.load_state_dict(torch.load(checkpoint, weights_only=True))
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), loaded):
+        assert torch.equal(twin(X, UNSORTED), expected)
+
+
+@every
+def test_a_copy_does_not_share_parameters(name):
+    module = make(name)
+    twin, expected = copy.deepcopy(module), module(X, UNSORTED)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    assert torch.equal(module(X, UNSORTED), expected)
+
+
+@every_learned
+def test_resetting_draws_every_parameter_anew_under_the_seed(name):
+    module = make(name)
+    states = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        module.reset_parameters()
+        states.append(copy.deepcopy(module.state_dict()))
+    first, same, other = states
+    assert all(torch.equal(first[key], same[key]) for key in first)
+    assert any(not torch.equal(first[key], other[key]) for key in first)
+
+
+@every
+def test_inference_mode_gives_the_same(name):
+    module = make(name)
+    with torch.inference_mode():
+        out = module(X.clone(), UNSORTED.clone())
+    torch.testing.assert_close(out, module(X, UNSORTED))
+
+
+@every
+def test_printing_names_the_class(name):
+    assert type(make(name)).__name__ in repr(make(name))
+
+
+# Transformations
+
+
+@every_learned
+def test_vmap_over_parameters_is_a_loop_over_modules(name):
+    modules = [make(name, seed=seed) for seed in range(3)]
+    parameters, buffers = torch.func.stack_module_state(modules)
+
+    def run(parameters, buffers):
+        return functional_call(modules[0], (parameters, buffers), (X,), {"index": UNSORTED})
+
+    together = torch.func.vmap(run)(parameters, buffers)
+    torch.testing.assert_close(together, torch.stack([module(X, UNSORTED) for module in modules]))
+
+
+@every_learned
+def test_gradients_per_model_are_a_loop_over_modules(name):
+    modules = [make(name, seed=seed) for seed in range(2)]
+    parameters, _ = torch.func.stack_module_state(modules)
+
+    def loss(parameters):
+        return functional_call(modules[0], parameters, (X,), {"index": UNSORTED}).square().sum()
+
+    together = torch.func.vmap(torch.func.grad(loss))(parameters)
+    for number, module in enumerate(modules):
+        module(X, UNSORTED).square().sum().backward()
+        for key, parameter in module.named_parameters():
+            torch.testing.assert_close(together[key][number], parameter.grad)

@@ -1,0 +1,184 @@
+from math import prod
+
+import pytest
+import torch
+from torch import nn
+from trees import BRACKETINGS, normal, seeded, weighted
+
+from treefold.operators import BinaryGRU
+from treefold.operators.binary_gru_fold import pairs_per_run
+from treefold.reduction import TableRows, fold_levels, plan_tree, tree_fold
+
+RAGGED = [3, 0, 1, 8, 5, 2, 0, 1, 13]
+TOTAL = sum(RAGGED)
+CHANNELS = 4
+
+LAYOUTS = {
+    "rows": (TOTAL, ()),
+    "towers": (TOTAL, (2, 3)),
+    "small table": (5, ()),
+    "small table of towers": (5, (3,)),
+    "large table": (2 * TOTAL, ()),
+    "large table of towers": (2 * TOTAL, (3,)),
+}
+
+
+class Formula:
+    """Binary-GRU by torch's own cell, with no fold of its own."""
+
+    def __init__(self, op):
+        self.cell, self.identity = op.cell, op.identity
+
+    def __call__(self, a, b):
+        rows_a, rows_b = (rows.reshape(-1, rows.shape[-1]) for rows in (a, b))
+        return ((self.cell(rows_a, rows_b) + self.cell(rows_b, rows_a)) / 2).view(a.shape)
+
+
+@pytest.fixture
+def op():
+    torch.manual_seed(0)
+    op = BinaryGRU(CHANNELS).double()
+    nn.init.normal_(op.identity)
+    return op
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request):
+    return request.param
+
+
+@pytest.fixture(params=BRACKETINGS)
+def plan(request):
+    return plan_tree(RAGGED, request.param, seeded())
+
+
+def source_and_rows(layout):
+    """A leaf tensor to be differentiated, and the rows to fold; the last of a table go unused."""
+    num_rows, inner = LAYOUTS[layout]
+    source = normal(num_rows, *inner, CHANNELS, seed=3).requires_grad_()
+    if "table" not in layout:
+        return source, source
+    return source, TableRows(source, torch.randint(num_rows - 2, (TOTAL,), generator=seeded(1)))
+
+
+def results(fold, source, op, which=("groups", "nodes")):
+    """The outputs, and the gradients by the source, the weights and the identity."""
+    loss = weighted(*(getattr(fold, name) for name in which))
+    gradients = torch.autograd.grad(loss, [source, *op.parameters()], materialize_grads=True)
+    return [fold.groups, fold.nodes, *gradients]
+
+
+def assert_folds_agree(op, layout, plan, **options):
+    source, x = source_and_rows(layout)
+    fast = results(tree_fold(op, x, plan), source, op, **options)
+    slow = results(fold_levels(Formula(op), x, plan), source, op, **options)
+    torch.testing.assert_close(fast, slow)
+
+
+def test_values_and_gradients_are_those_of_the_plain_fold(op, layout, plan):
+    assert_folds_agree(op, layout, plan)
+
+
+@pytest.mark.parametrize("chunk", [1, 20, 50])
+def test_it_makes_no_difference_where_runs_are_cut(op, layout, plan, chunk, monkeypatch):
+    monkeypatch.setattr("treefold.operators.binary_gru_fold.CHUNK", chunk)
+    assert_folds_agree(op, layout, plan)
+
+
+@pytest.mark.parametrize("which", ["groups", "nodes"])
+def test_gradients_may_arrive_at_one_output_alone(op, layout, plan, which):
+    assert_folds_agree(op, layout, plan, which=[which])
+
+
+@pytest.mark.parametrize("frozen", ["source", "weights", "identity"])
+def test_what_wants_no_gradient_does_not_disturb_the_others(op, layout, plan, frozen):
+    source, x = source_and_rows(layout)
+    wanted = {"source": [source], "weights": [*op.cell.parameters()], "identity": [op.identity]}
+    for tensor in wanted.pop(frozen):
+        tensor.requires_grad_(False)
+    tensors = [tensor for kind in wanted.values() for tensor in kind]
+    fast, slow = (
+        torch.autograd.grad(weighted(*fold), tensors)
+        for fold in (tree_fold(op, x, plan), fold_levels(Formula(op), x, plan))
+    )
+    torch.testing.assert_close(fast, slow)
+
+
+def test_without_gradients_the_values_are_the_same(op, layout, plan):
+    _, x = source_and_rows(layout)
+    with torch.no_grad():
+        quiet = tree_fold(op, x, plan)
+    loud = tree_fold(op, x, plan)
+    assert not quiet.groups.requires_grad
+    assert torch.equal(quiet.groups, loud.groups)
+    assert torch.equal(quiet.nodes, loud.nodes)
+
+
+def test_gradients_can_be_taken_twice(op, layout, plan):
+    source, x = source_and_rows(layout)
+    loss = weighted(*tree_fold(op, x, plan))
+    wanted = [source, *op.parameters()]
+    first = torch.autograd.grad(loss, wanted, retain_graph=True)
+    second = torch.autograd.grad(loss, wanted)
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_second_derivatives_are_those_of_the_plain_fold(op, layout, plan):
+    source, x = source_and_rows(layout)
+    wanted = [source, *op.parameters()]
+    found = []
+    for fold in (tree_fold(op, x, plan), fold_levels(Formula(op), x, plan)):
+        gradients = torch.autograd.grad(weighted(*fold), wanted, create_graph=True)
+        loss = weighted(*(g for g in gradients if g.requires_grad))
+        found.append(torch.autograd.grad(loss, [source, *op.cell.parameters()]))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("sizes", [[], [0, 0], [1, 1, 1], [1, 0]])
+@pytest.mark.parametrize("table_rows", [None, 1, 5])
+def test_where_nobody_meets_every_gradient_is_there(op, sizes, table_rows):
+    plan, total = plan_tree(sizes), sum(sizes)
+    source = normal(total if table_rows is None else table_rows, CHANNELS).requires_grad_()
+    rows = torch.zeros(total, dtype=torch.int64)
+    x = source if table_rows is None else TableRows(source, rows)
+    fold = tree_fold(op, x, plan)
+    assert fold.nodes.shape == (0, CHANNELS)
+    weighted(*fold).backward()
+    assert all(parameter.grad.abs().max() == 0 for parameter in op.cell.parameters())
+    groups, _, grad_source, grad_identity, *_ = results(
+        fold_levels(Formula(op), x, plan), source, op
+    )
+    torch.testing.assert_close(
+        [fold.groups, source.grad, op.identity.grad], [groups, grad_source, grad_identity]
+    )
+
+
+@pytest.mark.parametrize("layout", ["small table of towers", "large table of towers", "towers"])
+@pytest.mark.parametrize("kind", ["transposed", "expanded", "strided"])
+def test_rows_and_tables_need_not_be_contiguous(op, layout, plan, kind):
+    num_rows, (*_, towers) = LAYOUTS[layout]
+    source = {
+        "transposed": lambda: normal(towers, num_rows, CHANNELS).transpose(0, 1),
+        "expanded": lambda: normal(num_rows, 1, CHANNELS).expand(num_rows, towers, CHANNELS),
+        "strided": lambda: normal(num_rows, towers, 2 * CHANNELS)[..., ::2],
+    }[kind]()
+    source = source.detach().requires_grad_()
+    assert not source.is_contiguous()
+    rows = torch.arange(TOTAL) % num_rows
+    x = source if layout == "towers" else TableRows(source, rows)
+    fast = results(tree_fold(op, x, plan), source, op)
+    slow = results(fold_levels(Formula(op), x, plan), source, op)
+    torch.testing.assert_close(fast, slow)
+
+
+def test_a_run_has_at_least_one_pair_and_fits_the_chunk(monkeypatch):
+    monkeypatch.setattr("treefold.operators.binary_gru_fold.CHUNK", 120)
+    for inner, expected in (((4,), 30), ((3, 4), 10), ((200,), 1), ((0, 4), 120)):
+        assert pairs_per_run(torch.zeros(7, *inner)) == expected
+        assert expected == 1 or expected * prod(inner) <= 120
+
+
+def test_repeating_a_fold_repeats_every_bit(op, layout, plan):
+    source, x = source_and_rows(layout)
+    first, second = (results(tree_fold(op, x, plan), source, op) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))

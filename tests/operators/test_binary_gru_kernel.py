@@ -1,0 +1,106 @@
+import pytest
+import torch
+from torch import nn
+from trees import normal
+
+from treefold.operators.binary_gru_kernel import (
+    NUM_KEPT,
+    NUM_PROJECTIONS,
+    Pair,
+    _tanh_,
+    combine,
+    combine_backward,
+)
+
+CHANNELS, INNER, PAIRS = 3, 2, 5
+
+
+@pytest.fixture
+def cell():
+    torch.manual_seed(0)
+    return nn.GRUCell(CHANNELS, CHANNELS).double()
+
+
+def project(cell, rows):
+    """The six projections of each row: `[rows, inner, 6, channels]`."""
+    both = [
+        nn.functional.linear(rows, cell.weight_ih, cell.bias_ih),
+        nn.functional.linear(rows, cell.weight_hh, cell.bias_hh),
+    ]
+    return torch.cat(both, -1).view(*rows.shape[:-1], NUM_PROJECTIONS, CHANNELS)
+
+
+def room_for_pairs():
+    """What `combine` writes to: its outcome, and what it keeps."""
+    out = torch.empty(PAIRS, INNER, CHANNELS, dtype=torch.float64)
+    return out, out.new_empty(2 * PAIRS, INNER, NUM_KEPT, CHANNELS)
+
+
+def test_neighbours_are_pairs_without_copying():
+    rows = torch.arange(12).view(6, 2)
+    pair = Pair.of(rows)
+    assert pair.a.tolist() == rows[::2].tolist()
+    assert pair.b.tolist() == rows[1::2].tolist()
+    pair.b.zero_()
+    assert rows[1::2].sum() == 0
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_gates_combine_projections_into_the_mean_of_both_cells(cell, keeps):
+    rows = normal(2 * PAIRS, INNER, CHANNELS)
+    out, kept = room_for_pairs()
+    with torch.no_grad():
+        combine(Pair.of(project(cell, rows)), Pair.of(rows), out, Pair.of(kept) if keeps else None)
+        a, b = (rows.flatten(0, 1) for rows in Pair.of(rows))
+        torch.testing.assert_close(out, ((cell(a, b) + cell(b, a)) / 2).view_as(out))
+
+
+def test_gradients_reach_states_and_projections_as_autograd_says(cell):
+    rows = normal(2 * PAIRS, INNER, CHANNELS)
+    projections = project(cell, rows).detach()
+    grad = normal(PAIRS, INNER, CHANNELS, seed=4)
+
+    out, kept = room_for_pairs()
+    combine(Pair.of(projections), Pair.of(rows), out, Pair.of(kept))
+    grad_rows = torch.ones_like(rows)  # what has arrived before stays
+    grad_projections = torch.full_like(projections, torch.nan)  # this is written, not added to
+    combine_backward(
+        grad, Pair.of(rows), Pair.of(kept), Pair.of(grad_rows), Pair.of(grad_projections)
+    )
+
+    inputs = [rows.requires_grad_(), projections.requires_grad_()]
+    expected = torch.autograd.grad(by_hand(*inputs), inputs, grad)
+    torch.testing.assert_close([grad_rows - 1, grad_projections], list(expected))
+
+
+def by_hand(rows, projections):
+    """The same pairs, in differentiable operations."""
+    (a, b), (from_a, from_b) = Pair.of(rows), Pair.of(projections)
+
+    def gru(input_side, hidden_side, hidden):
+        input_reset, input_update, input_new = input_side.unbind(-2)[:3]
+        hidden_reset, hidden_update, hidden_new = hidden_side.unbind(-2)[3:]
+        reset = torch.sigmoid(input_reset + hidden_reset)
+        update = torch.sigmoid(input_update + hidden_update)
+        new = torch.tanh(input_new + reset * hidden_new)
+        return (1 - update) * new + update * hidden
+
+    return (gru(from_a, from_b, b) + gru(from_b, from_a, a)) / 2
+
+
+def test_the_gates_saturate_without_losing_numbers():
+    rows = torch.tensor([1e3, -1e3]).view(2, 1, 1)
+    projections = torch.full((2, 1, NUM_PROJECTIONS, 1), 1e4)
+    out = torch.empty(1, 1, 1)
+    combine(Pair.of(projections), Pair.of(rows), out, None)
+    assert out.item() == 0.0  # both update gates are open: ½ (b + a)
+    combine(Pair.of(-projections), Pair.of(rows), out, None)
+    assert out.item() == -1.0  # both are shut: tanh(-∞)
+
+
+@pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 2e-7), (torch.float64, 4e-16)])
+def test_the_faster_hyperbolic_tangent_is_as_accurate_in_place(dtype, error):
+    x = torch.linspace(-30, 30, 100_001, dtype=dtype)
+    found = x.clone()
+    _tanh_(found)
+    assert (found - torch.tanh(x)).abs().max() <= error
