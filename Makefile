@@ -8,7 +8,7 @@ PIP_FLAGS ?=
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup test demo lint types bench clean
+.PHONY: setup test demo examples lint types bench clean
 
 setup: $(STAMP)
 
@@ -21,8 +21,11 @@ test: setup
 	$(BIN)/python -m pytest -n 2 -q
 
 demo: setup
-	$(BIN)/python examples/second_minimum.py
-	$(BIN)/python examples/drop_in.py
+	$(BIN)/treefold sweep second-minimum --preset quick --out runs/demo
+	$(BIN)/treefold report runs/demo
+
+examples: setup
+	for script in examples/*.py; do $(BIN)/python -W ignore $$script || exit 1; done
 
 lint: setup
 	$(BIN)/ruff check .

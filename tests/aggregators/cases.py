@@ -46,11 +46,16 @@ def make(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, **options
     """An aggregator in evaluation, with no parameter at zero: learned identities are visible."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        made = treefold.aggregator(name, options.pop("channels", CHANNELS), **options)
-        with torch.no_grad():
-            for parameter in made.parameters():
-                parameter.add_(0.2 * torch.randn_like(parameter))
+        made = stirred(treefold.aggregator(name, options.pop("channels", CHANNELS), **options))
     return made.to(dtype).eval()
+
+
+def stirred(module: Any) -> Any:
+    """The module with noise on every parameter."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return module
 
 
 def batch(sizes: Sequence[int], seed: int = 0, **options: Any) -> tuple[Tensor, Tensor]:
@@ -75,7 +80,9 @@ def by_hand(name: str, module: Any, rows: Tensor) -> Tensor:
 
 
 def lcm_by_hand(module: Any, rows: Tensor) -> Tensor:
-    return fold_balanced(module.operator, rows.split(1))[0] if len(rows) else module.operator.identity
+    return (
+        fold_balanced(module.operator, rows.split(1))[0] if len(rows) else module.operator.identity
+    )
 
 
 def fixed_by_hand(name: str, rows: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from aggregators.cases import CHANNELS, every, every_learned, make, normal
 
 import treefold
 from treefold import LCMAggregation, RecurrentAggregation
+from treefold.operators import RecurrentGRU
 
 X = normal(4, CHANNELS)
 INDEX = torch.tensor([0, 0, 1, 2])
@@ -104,7 +105,8 @@ def test_nothing_is_cut_off_where_the_limit_is_met(name):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "near"), [("binary_gru", "binary-gru"), ("meen", "mean"), ("conjugate-sum", "conjugated-sum")]
+    ("wrong", "near"),
+    [("binary_gru", "binary-gru"), ("meen", "mean"), ("conjugate-sum", "conjugated-sum")],
 )
 def test_unknown_aggregators_are_refused_with_near_names(wrong, near):
     with pytest.raises(ValueError, match=rf"unknown aggregator '{wrong}'; did you mean .*{near}"):
@@ -119,15 +121,27 @@ def test_names_like_no_other_get_the_whole_list():
 BAD_OPTIONS = {
     "operator": (LCMAggregation, {"operator": "binary-gnu"}, "unknown operator.*binary-gru"),
     "cell": (RecurrentAggregation, {"cell": "gur"}, "unknown cell 'gur'.*gru"),
-    "bracketing": (LCMAggregation, {"bracketing": "blanced"}, "unknown bracketing 'blanced'.*balanced"),
+    "bracketing": (
+        LCMAggregation,
+        {"bracketing": "blanced"},
+        "unknown bracketing 'blanced'.*balanced",
+    ),
     "eval_bracketing": (LCMAggregation, {"eval_bracketing": "left"}, "unknown bracketing 'left'"),
     "negative weight": (LCMAggregation, {"associativity": -1.0}, "weight of associativity is -1"),
-    "infinite weight": (LCMAggregation, {"commutativity": math.inf}, "commutativity is inf; expected"),
+    "infinite weight": (
+        LCMAggregation,
+        {"commutativity": math.inf},
+        "commutativity is inf; expected",
+    ),
     "NaN weight": (LCMAggregation, {"identity": math.nan}, "identity is nan; expected"),
     "negative swap": (RecurrentAggregation, {"swap": -0.5}, "weight of swap is -0.5; expected"),
     "no nodes": (LCMAggregation, {"law_nodes": 0}, "0 tree nodes; expected 1 or more, or None"),
     "no places": (RecurrentAggregation, {"law_nodes": 0}, "0 .*; expected 1 or more, or None"),
-    "reduction": (LCMAggregation, {"law_reduction": "max"}, "reduction is 'max'; expected 'sum' or"),
+    "reduction": (
+        LCMAggregation,
+        {"law_reduction": "max"},
+        "reduction is 'max'; expected 'sum' or",
+    ),
     "no orders": (RecurrentAggregation, {"permutations": 0}, "0 permutations; expected 1 or more"),
     "operator's width": (
         LCMAggregation,
@@ -136,13 +150,15 @@ BAD_OPTIONS = {
     ),
     "cell's width": (
         RecurrentAggregation,
-        {"cell": treefold.operators.RecurrentGRU(3)},
+        {"cell": RecurrentGRU(3)},
         "cell has 3 channels; expected 4",
     ),
 }
 
 
-@pytest.mark.parametrize(("kind", "options", "message"), BAD_OPTIONS.values(), ids=list(BAD_OPTIONS))
+@pytest.mark.parametrize(
+    ("kind", "options", "message"), BAD_OPTIONS.values(), ids=list(BAD_OPTIONS)
+)
 def test_bad_options_are_refused(kind, options, message):
     with pytest.raises(ValueError, match=message):
         kind(4, **options)

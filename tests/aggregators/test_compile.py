@@ -1,4 +1,4 @@
-"""torch.compile: a bounded number of graphs over batches of changing sizes, and the same answers."""
+"""torch.compile: a bounded number of graphs over batches of changing sizes, and equal answers."""
 
 import pytest
 import torch
@@ -8,6 +8,9 @@ from torch import nn
 from treefold import record_penalties, reuse_plans
 
 NUM_BATCHES = 12
+
+# Dynamo looks at `.grad` of whatever crosses a graph break.
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 
 
 class Model(nn.Module):
@@ -63,7 +66,7 @@ def test_a_bounded_number_of_graphs_gives_the_answers_of_eager(name):
     assert len(set(graphs[3:])) == 1
 
 
-@pytest.mark.parametrize("name", ["gru", "binary-gru-assoc", "conjugated-sum"])
+@pytest.mark.parametrize("name", ["gru", "binary-gru-assoc"])
 def test_training_needs_no_more_graphs_and_has_the_gradients_of_eager(name):
     backend = CountingBackend()
     model = Model(name, shuffle=False).train()

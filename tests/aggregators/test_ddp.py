@@ -8,9 +8,7 @@ from aggregators.two_processes import TIMEOUT, WORLD_SIZE, Model, run, step
 
 
 def test_two_processes_have_the_gradients_of_one_that_averages_their_batches(tmp_path):
-    spawned = torch.multiprocessing.spawn(
-        run, args=(str(tmp_path),), nprocs=WORLD_SIZE, join=False
-    )
+    spawned = torch.multiprocessing.spawn(run, args=(str(tmp_path),), nprocs=WORLD_SIZE, join=False)
     deadline = time.monotonic() + 2 * TIMEOUT.total_seconds()
     try:
         while not spawned.join(timeout=5):

@@ -191,7 +191,9 @@ def test_law_losses_are_the_same_from_a_table(project):
 # What it costs
 
 
-@pytest.mark.parametrize("weights", [{}, {"associativity": 0.0, "identity": 0, "commutativity": 0.0}])
+@pytest.mark.parametrize(
+    "weights", [{}, {"associativity": 0.0, "identity": 0.0, "commutativity": 0.0}]
+)
 @pytest.mark.parametrize("training", [False, True])
 def test_the_operator_is_applied_once_per_meeting_where_no_law_weighs(weights, training):
     op = Counting()
@@ -240,7 +242,9 @@ def test_exact_monoids_will_do(operator, lowest):
     out = LCMAggregation(CHANNELS, operator)(X, UNSORTED)
     expected = torch.stack(
         [
-            (rows.sum(0) if lowest == 0 else rows.amax(0)) if len(rows) else X.new_full((4,), lowest)
+            (rows.sum(0) if lowest == 0 else rows.amax(0))
+            if len(rows)
+            else X.new_full((4,), lowest)
             for rows in (X[group == UNSORTED] for group in range(NUM_GROUPS))
         ]
     )
@@ -285,7 +289,9 @@ def pyg_and_ours(in_channels, project, training=False):
     return theirs, LCMAggregation.from_pyg(theirs)
 
 
-@pytest.mark.parametrize(("in_channels", "project"), [(CHANNELS, False), (CHANNELS, True), (6, True)])
+@pytest.mark.parametrize(
+    ("in_channels", "project"), [(CHANNELS, False), (CHANNELS, True), (6, True)]
+)
 @pytest.mark.parametrize("training", [False, True])
 def test_pygs_weights_give_pygs_answer_on_sets_of_equal_size(in_channels, project, training):
     theirs, ours = pyg_and_ours(in_channels, project, training)

@@ -99,16 +99,14 @@ def test_evaluation_records_nothing(make_module):
 def test_no_weight_records_nothing(name):
     if name != "binary-gru-assoc":
         assert len(recorded(make(name).train())) == 0
-    zero = {"swap": 0.0} if name in ("gru", "lstm") else {law: 0.0 for law in LAWS}
+    zero = {"swap": 0.0} if name in ("gru", "lstm") else dict.fromkeys(LAWS, 0.0)
     assert len(recorded(make(name, **zero).train())) == 0
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("operator", ["binary-gru", None])
 def test_the_weight_scales_the_total_and_not_the_record(law, operator):
-    one, ten = (
-        recorded(lcm(operator, **{law: weight}, shuffle=False)) for weight in (1.0, 10.0)
-    )
+    one, ten = (recorded(lcm(operator, **{law: weight}, shuffle=False)) for weight in (1.0, 10.0))
     torch.testing.assert_close(ten.recorded[0].loss, one.recorded[0].loss)
     torch.testing.assert_close(ten.total(), 10 * one.total())
     assert ten.by_law() == pytest.approx(one.by_law())

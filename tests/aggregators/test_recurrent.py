@@ -17,7 +17,7 @@ from aggregators.cases import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treefold import RecurrentAggregation, SWAP, record_penalties
+from treefold import SWAP, RecurrentAggregation, record_penalties
 from treefold.algebra import map_state
 from treefold.operators import RecurrentCell, RecurrentGRU
 from treefold.reduction import Groups, TableRows
@@ -63,7 +63,9 @@ def swap_triples(cell, x, index):
             (fold_chain(cell, start, rows[:place]), rows[place], rows[place + 1])
             for place in range(len(rows) - 1)
         ]
-    return [map_state(lambda *parts: torch.cat(parts), *column) for column in zip(*triples, strict=True)]
+    return [
+        map_state(lambda *parts: torch.cat(parts), *column) for column in zip(*triples, strict=True)
+    ]
 
 
 def recorded(module, x, index, **options):
@@ -79,9 +81,7 @@ def recorded(module, x, index, **options):
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_the_swap_loss_is_that_of_the_law_on_all_neighbours(cell, reduction):
     module = make(cell, swap=1.0, law_reduction=reduction, shuffle=False).train()
-    expected = SWAP.loss(
-        module.cell, *swap_triples(module.cell, X, UNSORTED), reduction=reduction
-    )
+    expected = SWAP.loss(module.cell, *swap_triples(module.cell, X, UNSORTED), reduction=reduction)
     torch.testing.assert_close(recorded(module, X, UNSORTED), expected)
 
 
@@ -91,7 +91,9 @@ def test_its_gradient_is_that_of_the_law_on_all_neighbours(cell):
     inputs = [x, *module.parameters()]
     fast = recorded(module, x, UNSORTED)
     slow = SWAP.loss(module.cell, *swap_triples(module.cell, x, UNSORTED))
-    for found, expected in zip(*(torch.autograd.grad(loss, inputs) for loss in (fast, slow)), strict=True):
+    for found, expected in zip(
+        *(torch.autograd.grad(loss, inputs) for loss in (fast, slow)), strict=True
+    ):
         torch.testing.assert_close(found, expected)
 
 
@@ -103,9 +105,7 @@ def test_the_swap_loss_of_towers_is_their_mean(cell):
 
 
 def test_a_cell_that_minds_no_order_has_no_swap_loss():
-    minds, does_not = (
-        RecurrentAggregation(1, cell, swap=1.0) for cell in (Spelling(), Adding())
-    )
+    minds, does_not = (RecurrentAggregation(1, cell, swap=1.0) for cell in (Spelling(), Adding()))
     x = torch.arange(1.0, 4.0).view(3, 1)
     assert recorded(does_not, x, torch.zeros(3, dtype=torch.int64)) == 0
     assert recorded(minds, x, torch.zeros(3, dtype=torch.int64)) > 0

@@ -71,7 +71,9 @@ def test_gradients_are_those_of_the_sets_by_hand(name):
     weight = normal(*fast.shape, seed=2)
     slow = set_by_set(name, module, x, UNSORTED, NUM_GROUPS)
     expected = torch.autograd.grad((slow * weight).sum(), inputs, allow_unused=True)
-    for found, right in zip(torch.autograd.grad((fast * weight).sum(), inputs), expected, strict=True):
+    for found, right in zip(
+        torch.autograd.grad((fast * weight).sum(), inputs), expected, strict=True
+    ):
         torch.testing.assert_close(found, right, rtol=1e-6, atol=1e-9)
 
 
@@ -351,7 +353,9 @@ def test_a_seed_settles_every_bit(name, training):
             out = module(x, UNSORTED)
         (out.square().sum() + sum(penalties or [])).backward()
         outs.append([out, x.grad, *(p.grad for p in module.parameters())])
-    assert all(torch.equal(*pair) for again in outs[1:] for pair in zip(outs[0], again, strict=True))
+    assert all(
+        torch.equal(*pair) for again in outs[1:] for pair in zip(outs[0], again, strict=True)
+    )
 
 
 @every

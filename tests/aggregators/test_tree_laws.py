@@ -47,7 +47,10 @@ def slow_loss(law, op, x, plan, reduction):
     trees = [tree for tree in trees_of(plan) if tree is not None]
     parts = [part for tree in trees for part in subtrees(tree)]
     law, instances = {
-        "associativity": (ASSOCIATIVITY, [t for tree in trees for t in associativity_triples(tree)]),
+        "associativity": (
+            ASSOCIATIVITY,
+            [t for tree in trees for t in associativity_triples(tree)],
+        ),
         "commutativity": (COMMUTATIVITY, [part for part in parts if isinstance(part, tuple)]),
         "identity": (IDENTITY, [(part,) for part in parts]),
     }[law]

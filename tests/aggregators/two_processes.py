@@ -58,5 +58,7 @@ def run(rank: int, folder: str) -> None:
     for _ in range(2):  # the second would hang or raise if the first had missed a parameter
         model.zero_grad()
         step(model, rank)
-    torch.save({n: p.grad for n, p in model.module.named_parameters()}, Path(folder) / f"{rank}.pt")
-    dist.destroy_process_group()
+    grads = {name: parameter.grad for name, parameter in model.module.named_parameters()}
+    torch.save(grads, Path(folder) / f"{rank}.pt")
+    dist.barrier()
+    os._exit(0)  # gloo's threads sometimes deadlock when the process group is taken down

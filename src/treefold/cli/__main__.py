@@ -1,5 +1,5 @@
 """`python -m treefold.cli` is `treefold`."""
 
-from treefold.cli.app import main
+from treefold.cli.entry import main
 
 main()

@@ -164,12 +164,3 @@ def bench(
         from treefold.cli.benchmarking import bench_rows
 
         bench_rows(sizes, rows, sets, batch_size, fraction, out, machine)
-
-
-def main() -> None:
-    """The entry point."""
-    app()
-
-
-if __name__ == "__main__":
-    main()

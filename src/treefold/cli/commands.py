@@ -108,9 +108,9 @@ def print_laws(folder: Path, num_draws: int) -> None:
     record = Record.read(folder)
     experiment = experiment_of(record)
     model = best_model(folder, experiment)
-    laws, op = laws_of(model.aggregator) if isinstance(model, SetNetwork) else ((), None)
-    if not laws or not isinstance(model, SetNetwork):
+    if not isinstance(model, SetNetwork) or not laws_of(model.aggregator)[0]:
         raise ValueError(f"{record.name} learns no operator; its laws hold or not by definition")
+    laws, op = laws_of(model.aggregator)
     some = experiment.task.validation(record.seed).take(torch.arange(64))
     generator = torch.Generator().manual_seed(0)
     states = fold_states(model, some)

@@ -148,7 +148,7 @@ def _run(
 
 
 def submit(jobs: list[Job], parameters: list[str], out: Path) -> None:
-    """Hand the jobs to SLURM, one each, with submitit; the same command later skips what is done."""
+    """Hand the jobs to SLURM, one each; the same command later skips what is done."""
     try:
         import submitit
     except ImportError:

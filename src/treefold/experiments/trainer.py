@@ -18,6 +18,7 @@ from treefold.training.fit import NonFinite, Progress, fit, num_steps
 from treefold.training.scoring import loss_and_correct, score
 from treefold.training.signals import StopRequest
 from treefold.training.state import capture, restore
+from treefold.training.tensorboard import TensorBoardLog
 from treefold.training.violations import law_violations
 from treefold.training.world import World
 
@@ -69,6 +70,7 @@ class Trainer:
         self.best = CheckpointStore(folder / CHECKPOINTS, "best")
         self.log = MetricsLog(folder)
         self._resume()
+        self.curves = TensorBoardLog(folder, self._epochs_done()) if world.rank == 0 else None
 
     def train(self, watcher: Watcher, stop: StopRequest) -> None:
         """Until the last epoch; saves after each, and before it gives in to `stop`."""
@@ -144,8 +146,9 @@ class Trainer:
                 standing.best_epoch = progress.epoch
                 if self.world.rank == 0:
                     self.best.save(capture(rng=False, model=self.model))
-        if self.world.rank == 0:
+        if self.curves is not None:
             self.log.append(row)
+            self.curves.append(row)
         self._save()
         watcher.epoch(row, self.steps)
 
@@ -198,9 +201,11 @@ class Trainer:
             **parts,
         )
         self.progress, self.standing = Progress(**parts["progress"]), Standing(**parts["standing"])
-        done = self.progress.epoch - (self.progress.step < self.steps)
         if self.world.rank == 0:
-            self.log.truncate_after(done)
+            self.log.truncate_after(self._epochs_done())
+
+    def _epochs_done(self) -> int:
+        return self.progress.epoch - (self.progress.step < self.steps)
 
 
 def summary(accuracy: dict[int, float], max_train_size: int) -> dict[str, float]:

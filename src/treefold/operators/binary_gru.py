@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from treefold.operators.binary_gru_fold import Work, fold_binary_gru
 from treefold.operators.operator import Operator
+from treefold.operators.plain_cells import gru_step
 from treefold.operators.transforms import are_transforms_active
 from treefold.reduction import Fold, Rows, TableRows, TreePlan, fold_levels
 from treefold.shapes import Float
@@ -38,10 +39,10 @@ class BinaryGRU(Operator):
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
     ) -> Float[Tensor, " *n channels"]:
         """Combine `a` and `b`, row by row."""
-        a, b = torch.broadcast_tensors(a, b)
-        rows = torch.stack([a, b], -2).view(-1, a.shape[-1])
-        plan = TreePlan.of_pairs(a.numel() // a.shape[-1], rows.device)
-        return cast(Tensor, self.fold_tree(rows, plan).nodes).view(a.shape)
+        rows = torch.stack([a, b], -2).flatten(0, -2)
+        plan = TreePlan.of_pairs(rows.shape[0] // 2, rows.device)
+        nodes = cast(Tensor, self.fold_tree(rows, plan).nodes)
+        return nodes.clone().view(a.shape)  # not a part of what is kept for the gradient
 
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Fold every group: the same as `fold_levels(self, x, plan)`, faster."""
@@ -52,6 +53,7 @@ class BinaryGRU(Operator):
         bias = torch.cat([self.cell.bias_ih, self.cell.bias_hh]).to(state_type)
         identity = self.identity.to(state_type)
         source = table.to(state_type).reshape(table.shape[0], prod(feature[:-1]), self.channels)
+        source = source.contiguous()
 
         def plain(x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
             leaves = x if rows is None else TableRows(x, rows)
@@ -72,10 +74,16 @@ class BinaryGRU(Operator):
         )
 
     def _checked(self, rows: object) -> Tensor:
-        if isinstance(rows, Tensor) and rows.dim() > 1 and rows.shape[-1] == self.channels:
-            return rows
-        found = f"shape {tuple(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
-        raise ValueError(f"rows are a {found}; expected a tensor [n, ..., {self.channels}]")
+        if not isinstance(rows, Tensor):
+            raise ValueError(
+                f"rows are a {type(rows).__name__}; expected a tensor [n, ..., {self.channels}]"
+            )
+        if rows.dim() < 2 or rows.shape[-1] != self.channels or not rows.is_floating_point():
+            raise ValueError(
+                f"rows are {rows.dtype} of shape {tuple(rows.shape)}; "
+                f"expected a tensor [n, ..., {self.channels}] of floating-point numbers"
+            )
+        return rows
 
 
 @dataclass(frozen=True)
@@ -87,12 +95,8 @@ class _PlainBinaryGRU:
     identity: Tensor
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        rows_a, rows_b = (rows.reshape(-1, rows.shape[-1]) for rows in (a, b))
         parameters = (*self.weight.chunk(2), *self.bias.chunk(2))
-        forth, back = (
-            torch.gru_cell(x, h, *parameters) for x, h in ((rows_a, rows_b), (rows_b, rows_a))
-        )
-        return ((forth + back) / 2).view(a.shape)
+        return (gru_step(a, b, *parameters) + gru_step(b, a, *parameters)) / 2
 
 
 def _state_type(rows: Tensor) -> torch.dtype:

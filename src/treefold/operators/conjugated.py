@@ -2,6 +2,7 @@
 
 from typing import Protocol, cast
 
+import torch
 from torch import Tensor, nn
 
 from treefold.algebra import Max, Monoid, Sum
@@ -60,15 +61,17 @@ class Conjugated(Operator):
         return cls(Max(bottom=bottom), CouplingFlow(channels, num_layers), channels)
 
     def reset_parameters(self) -> None:
-        """Draw the bijection anew."""
-        self.bijection.reset_parameters()  # type: ignore[operator]
+        """Draw the bijection anew, if it has something to draw."""
+        reset = getattr(self.bijection, "reset_parameters", None)
+        if reset is not None:
+            reset()
 
     @property
     def identity(self) -> Tensor:  # type: ignore[override]
         """φ⁻¹(e)."""
-        parameter = next(self.bijection.parameters())
         bottom = cast(Tensor, self.monoid.identity)
-        return self._decode(bottom.to(parameter).expand(self.channels))
+        like = next(self.bijection.parameters(), torch.zeros(()))
+        return self._decode(bottom.to(like).expand(self.channels))
 
     def forward(
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from treefold.algebra import State
+from treefold.operators.plain_cells import gru_step, lstm_step
 from treefold.operators.transforms import are_transforms_active
 from treefold.reduction import Chain, PackedOrder, fold_steps, start_states
 
@@ -55,9 +56,7 @@ class RecurrentGRU(RecurrentCell):
 
     def forward(self, state: State, x: Tensor) -> Tensor:
         """One step for rows `[*n, channels]`."""
-        hidden = cast(Tensor, state)
-        rows, states = (t.reshape(-1, self.channels) for t in (x, hidden))
-        return torch.gru_cell(rows, states, *self.rnn.all_weights[0]).view(hidden.shape)
+        return gru_step(x, cast(Tensor, state), *self.rnn.all_weights[0])
 
     def output(self, state: State) -> Tensor:
         """The hidden state."""
@@ -97,10 +96,7 @@ class RecurrentLSTM(RecurrentCell):
 
     def forward(self, state: State, x: Tensor) -> tuple[Tensor, Tensor]:
         """One step for rows `[*n, channels]`."""
-        hidden, cell = cast(tuple[Tensor, Tensor], state)
-        rows, *states = (t.reshape(-1, self.channels) for t in (x, hidden, cell))
-        after = torch.lstm_cell(rows, states, *self.rnn.all_weights[0])
-        return after[0].view(hidden.shape), after[1].view(cell.shape)
+        return lstm_step(x, cast(tuple[Tensor, Tensor], state), *self.rnn.all_weights[0])
 
     def output(self, state: State) -> Tensor:
         """The hidden part of the state."""

@@ -12,7 +12,7 @@ from treefold.shapes import Float
 class Symmetrized(Operator):
     """The operator a ⊕ b = ½ (f(a, b) + f(b, a)), with a learned identity.
 
-    `function` is any module or function of two tensors `[*n, channels]`.
+    `function` is any module or function of two tensors `[n, channels]`, row by row.
     """
 
     def __init__(self, function: Callable[[Tensor, Tensor], Tensor], channels: int) -> None:
@@ -31,6 +31,7 @@ class Symmetrized(Operator):
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
     ) -> Float[Tensor, " *n channels"]:
         """Combine `a` and `b`, row by row, with one call of the function for both orders."""
-        a, b = torch.broadcast_tensors(a, b)
-        both = self.function(torch.stack([a, b]), torch.stack([b, a]))
-        return both.mean(0)
+        rows_a, rows_b = a.reshape(-1, self.channels), b.reshape(-1, self.channels)
+        both = self.function(torch.cat([rows_a, rows_b]), torch.cat([rows_b, rows_a]))
+        forth, back = both.chunk(2) if both.shape[0] else (both, both)
+        return ((forth + back) / 2).view(a.shape)

@@ -105,7 +105,7 @@ def _cells(line: str) -> list[str]:
     return next(csv.reader([line]))
 
 
-def _cell(column: str, value: Value) -> str:
+def _cell(column: str, value: object) -> str:
     # The types' own repr: numpy's floats are floats too, but print as np.float64(...).
     if isinstance(value, int):
         return int.__repr__(value)

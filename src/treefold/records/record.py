@@ -78,4 +78,4 @@ class Record:
 
 def find_runs(folder: Path) -> Iterator[Path]:
     """All run folders below `folder` (itself included), in order."""
-    return (path.parent for path in sorted(folder.rglob(FILE_NAME)))
+    yield from sorted(path.parent for path in folder.rglob(FILE_NAME))

@@ -126,7 +126,10 @@ def fold_steps(cell: Cell, rows: State, packed: PackedOrder, initial: State) -> 
 
 def start_states(initial: State, rows: State, count: int) -> State:
     """`initial` once for each of `count` groups, with the inner feature axes of `rows`."""
-    inner = tensors_of(rows)[0].shape[1:]
-    return map_state(
-        lambda start: start.expand(count, *inner[: len(inner) - start.dim()], *start.shape), initial
-    )
+    feature = tensors_of(rows)[0].shape[1:]
+
+    def expanded(start: Tensor) -> Tensor:
+        inner = feature[: max(0, len(feature) - start.dim())]
+        return start.expand(count, *inner, *start.shape)
+
+    return map_state(expanded, initial)

@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from treefold.shapes import Bool, Int
+from treefold.shapes import Int
 
 INTEGER_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -41,8 +41,9 @@ class Groups:
             raise ValueError(f"the number of groups is {num_groups}; expected 0 or more")
         if lowest < 0 or highest >= num_groups:
             wrong = lowest if lowest < 0 else highest
+            expected = f"values from 0 to {num_groups - 1}" if num_groups else "no entries"
             raise ValueError(
-                f"index holds {wrong}, expected values from 0 to {num_groups - 1}; "
+                f"index holds {wrong}, expected {expected}; "
                 f"{'remove negative entries' if wrong < 0 else 'give a larger number of groups'}"
             )
         index = index.long()
@@ -65,7 +66,11 @@ class Groups:
             end = "the number of rows" if num_rows is None else num_rows
             raise ValueError(f"ptr runs from {first} to {last}; expected from 0 to {end}")
         if bool((ptr[1:] < ptr[:-1]).any()):
-            raise ValueError("ptr decreases somewhere; expected a running total of group sizes")
+            place = int((ptr[1:] < ptr[:-1]).nonzero()[0])
+            raise ValueError(
+                f"ptr decreases from {int(ptr[place])} to {int(ptr[place + 1])} at place "
+                f"{place + 1}; expected a running total of group sizes"
+            )
         return cls(ptr[1:] - ptr[:-1], torch.arange(last, device=ptr.device))
 
     @classmethod
@@ -78,7 +83,7 @@ class Groups:
         return cls(sizes, torch.arange(total, device=sizes.device))
 
     @classmethod
-    def from_mask(cls, mask: Bool[Tensor, " groups places"]) -> "Groups":
+    def from_mask(cls, mask: Tensor) -> "Groups":
         """The rows of a padded `[groups, places, ...]` tensor, flattened, where `mask` is true."""
         if mask.dtype != torch.bool or mask.dim() != 2:
             raise ValueError(
@@ -95,6 +100,11 @@ class Groups:
             raise ValueError(
                 f"the tensor has layout {nested.layout}; expected a nested tensor of layout "
                 "torch.jagged, as torch.nested.nested_tensor(..., layout=torch.jagged) makes"
+            )
+        if getattr(nested, "_ragged_idx", 1) != 1:
+            raise ValueError(
+                f"the ragged axis of the nested tensor is {nested._ragged_idx}; expected 1, so "  # type: ignore[attr-defined]
+                "that its values are rows: transpose it back"
             )
         offsets, lengths = nested.offsets(), nested.lengths()  # type: ignore[attr-defined]
         num_rows = nested.values().shape[0]
@@ -164,7 +174,8 @@ def _mix(numbers: Tensor) -> Tensor:
 
 def checked_sizes(sizes: Tensor | Sequence[int]) -> Int[Tensor, " groups"]:
     """Group sizes as int64, or a ValueError that says what is wrong with them."""
-    sizes = torch.as_tensor(sizes, dtype=None if len(sizes) else torch.int64)
+    if not isinstance(sizes, Tensor):
+        sizes = torch.tensor(sizes, dtype=None if len(sizes) else torch.int64)
     _require_integers("sizes", sizes)
     if sizes.numel() and int(sizes.min()) < 0:
         raise ValueError(f"sizes hold {int(sizes.min())}; expected 0 or more")

@@ -3,10 +3,9 @@
 A complete binary tree over n leaves has height D = ceil(log2 n) and all leaves at depth D or D - 1.
 So the first level merges n - 2^(D-1) neighbouring pairs, spread evenly, and lets the others pass:
 
-    n = 6, D = 3    (a b) c (d e) f     four slots, two of them pairs
-                      \\   |   |   /
-                       (. .) (. .)      from here on, perfect
-                          \\   /
+    n = 6, D = 3    a (b c) d (e f)     four slots, two of them pairs
+                     \\  /    \\  /
+                      (.      .)        from here on, perfect
 
 Now every group holds a power of two. With the tallest groups first, the rows still alive at each
 level are a prefix of what the last level made, and partners are neighbours.

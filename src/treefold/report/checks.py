@@ -30,16 +30,19 @@ def check_record(record: Record) -> None:
     if not record.name.strip("/ "):
         raise ValueError("`name` is empty; expected experiment/row")
     for metric, entry in record.reported.items():
+        if not isinstance(entry, Mapping):
+            raise ValueError(f"`reported {metric}` is {entry!r:.60}; expected value and source")
         _require_number(f"reported {metric}", entry, "value")
+        _require_number(f"reported {metric}", entry, "spread")
     for metric, value in record.metrics.items():
-        if metric.startswith("accuracy@"):
-            _require_number("metrics", record.metrics, metric)
-        elif metric == BY_SIZE:
+        if metric == BY_SIZE:
             for size in _sizes(metric, value):
                 _require_number(metric, value, size)
         elif metric == SECONDS_BY_SIZE:
             for size in _sizes(metric, value):
                 _require_repeats(value, size)
+        elif metric.startswith("accuracy@") or metric in _SCALARS:
+            _require_number("metrics", record.metrics, metric)
 
 
 def is_number(value: Any) -> bool:
@@ -47,6 +50,12 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def is_finite(value: Any) -> bool:
+    """Whether it is a number that can be averaged and drawn."""
+    return is_number(value) and -1e300 < value < 1e300
+
+
+_SCALARS = ("num_parameters", "seconds_per_epoch", "validation_accuracy")
 _EXPECTED: dict[type | tuple[type, ...], str] = {
     str: "expected text",
     int: "expected a whole number",
@@ -57,14 +66,14 @@ _EXPECTED: dict[type | tuple[type, ...], str] = {
 
 
 def _sizes(metric: str, value: Any) -> list[str]:
-    if not isinstance(value, Mapping) or not all(str(size).isdecimal() for size in value):
+    if not isinstance(value, Mapping) or not all(s.isdecimal() and int(s) > 0 for s in value):
         raise ValueError(f"`{metric}` is {value!r:.60}; expected numbers by set size")
     return list(value)
 
 
-def _require_number(what: str, entries: Any, name: str) -> None:
-    found = entries.get(name) if isinstance(entries, Mapping) else entries
-    # A metric that was not finite is null in JSON: missing, not damaged.
+def _require_number(what: str, entries: Mapping[str, Any], name: str) -> None:
+    found = entries.get(name)
+    # A metric that was not finite may be null in JSON: missing, not damaged.
     if found is not None and not is_number(found):
         raise ValueError(f"`{what}` has {found!r:.60} for `{name}`; expected a number")
 

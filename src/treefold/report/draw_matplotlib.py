@@ -15,7 +15,7 @@ from treefold.report.figure import Axis, Figure, Line
 from treefold.report.styles import GREY
 
 _DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.6))}
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "treefold",  # the same names inside each time
     "text.parse_math": False,  # a dollar sign in a name is a dollar sign
     "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same

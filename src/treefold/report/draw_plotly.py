@@ -79,9 +79,9 @@ def _layout(figure: Figure) -> dict[str, Any]:
         "hovermode": "x unified",
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "margin": {"l": 64, "r": 16, "t": 30, "b": 52},
-        "height": 480,
-        "legend": {"orientation": "h", "yanchor": "top", "y": -0.16, "x": 0},
+        "margin": {"l": 64, "r": 16, "t": 48, "b": 52},
+        "height": 500,
+        "legend": {"orientation": "h", "yanchor": "top", "y": -0.17, "x": 0},
         "shapes": [
             {
                 "type": "line",
@@ -114,7 +114,7 @@ def _layout(figure: Figure) -> dict[str, Any]:
 
 def _axis(axis: Axis) -> dict[str, Any]:
     result: dict[str, Any] = {
-        "title": {"text": _plain(axis.title)},
+        "title": {"text": _plain(axis.title), "standoff": 8},
         "type": "log" if axis.log else "linear",
         "gridcolor": _GRID,
         "linecolor": GREY,
@@ -124,8 +124,6 @@ def _axis(axis: Axis) -> dict[str, Any]:
     if axis.ticks:
         result |= {"tickmode": "array", "tickvals": list(axis.ticks)}
         result["ticktext"] = [_plain(label) for label in axis.labels]
-    elif axis.log:
-        result |= {"dtick": 1, "exponentformat": "power"}
     if axis.limits:
         low, high = axis.limits
         result["range"] = [log10(low), log10(high)] if axis.log else [low, high]

@@ -24,6 +24,19 @@ class Axis:
     limits: tuple[float, float] | None = None
 
 
+def log_axis(title: str, lines: Iterable["Line"]) -> Axis:
+    """A logarithmic axis that fits the lines, with ticks at 1, 2, 5, or powers of ten if many."""
+    values = [y for line in lines for y in (*line.y, *line.low, *line.high) if y > 0]
+    if not values:
+        return Axis(title, log=True)
+    low, high = min(values) / 1.15, max(values) * 1.15
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if high / low < 1000 else (1,)
+    ticks = [step * 10.0**power for power in powers for step in steps]
+    shown = tuple(float(f"{tick:.3g}") for tick in ticks if low <= tick <= high)
+    return Axis(title, True, shown, tuple(f"{tick:g}" for tick in shown), (low, high))
+
+
 @dataclass(frozen=True)
 class Line:
     """One curve, or with `markers` one kind of points; `low` and `high` are its range."""

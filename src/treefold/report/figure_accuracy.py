@@ -11,7 +11,7 @@ from treefold.report.styles import GREY, Style
 
 def accuracy_figure(groups: Sequence[Group], styles: dict[str, Style]) -> Figure | None:
     """One curve for each aggregator, with its range over seeds; None without such metrics."""
-    drawn = [group for group in groups if group.accuracy_by_size()]
+    drawn = [group for group in groups if group.accuracy_by_size() and not group.is_sweep]
     if not drawn:
         return None
     sizes = sorted({size for group in drawn for size in group.accuracy_by_size()})
@@ -35,7 +35,7 @@ def accuracy_figure(groups: Sequence[Group], styles: dict[str, Style]) -> Figure
 def largest_in_training(group: Group) -> int | None:
     """The size of the largest sets in training."""
     found = group.runs[0].option("task", "max_train_size")
-    return found if isinstance(found, int) else None
+    return found if isinstance(found, int) and 0 < found < 1_000_000 else None
 
 
 def size_ticks(sizes: Sequence[int]) -> tuple[tuple[float, ...], tuple[str, ...]]:

@@ -7,24 +7,21 @@ from treefold.report.styles import Style
 from treefold.report.text import Link, counted
 
 
-def seeds_of(group: Group) -> str:
-    """How many seeds are folded, and how many runs where that differs."""
-    num_seeds = len({run.record.seed for run in group.finished})
-    seeds = counted(num_seeds, "seed")
-    extra = len(group.finished) != num_seeds
-    return f"{seeds} in {counted(len(group.finished), 'run')}" if extra else seeds
-
-
-def epochs_of(group: Group) -> str:
-    """The epochs that were really trained."""
+def effort_of(group: Group) -> str:
+    """The epochs that were really trained, the seeds, and the runs where they are more."""
     epochs = sorted({run.record.epochs for run in group.finished})
-    return str(epochs[0]) if len(epochs) == 1 else f"{epochs[0]} to {epochs[-1]}"
+    trained = (
+        counted(epochs[0], "epoch") if len(epochs) == 1 else f"{epochs[0]}–{epochs[-1]} epochs"
+    )
+    num_seeds, num_runs = len({run.record.seed for run in group.finished}), len(group.finished)
+    repeated = f" in {counted(num_runs, 'run')}" if num_runs != num_seeds else ""
+    return f"{trained}, {counted(num_seeds, 'seed')}{repeated}"
 
 
 def note_of(groups: Sequence[Group], styles: dict[str, Style]) -> str:
     """Preset, epochs and seeds, said once where they are the same for all."""
     finished = [group for group in groups if group.finished]
-    facts = [f"{_epochs(group)}, {seeds_of(group)}" for group in finished]
+    facts = [effort_of(group) for group in finished]
     preset = f"preset {groups[0].variant}"
     if len(set(facts)) <= 1:
         return "; ".join([preset, *facts[:1]])
@@ -35,8 +32,3 @@ def note_of(groups: Sequence[Group], styles: dict[str, Style]) -> str:
 def sources_of(groups: Sequence[Group], styles: dict[str, Style]) -> tuple[Link, ...]:
     """Links to the records of each group."""
     return tuple(Link(styles[group.row].label, group.anchor) for group in groups)
-
-
-def _epochs(group: Group) -> str:
-    epochs = epochs_of(group)
-    return f"{epochs} epoch" if epochs == "1" else f"{epochs} epochs"

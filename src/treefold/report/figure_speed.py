@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from treefold.report.figure import Axis, Figure, Line, curve, slug_of
+from treefold.report.figure import Axis, Figure, Line, curve, log_axis, slug_of
 from treefold.report.figure_accuracy import size_ticks
 from treefold.report.figure_notes import note_of, sources_of
 from treefold.report.groups import Group
@@ -27,7 +27,8 @@ def speed_figure(groups: Sequence[Group], styles: dict[str, Style]) -> Figure | 
         )
         for group in drawn
     ]
-    published = [line for group in drawn if (line := _published(group, styles[group.row]))]
+    lines += [_published(group, styles[group.row]) for group in drawn]
+    shown = tuple(line for line in lines if line)
     sizes = sorted({size for group in drawn for size in group.seconds_by_size()})
     return Figure(
         slug_of("seconds", drawn[0].experiment, drawn[0].variant),
@@ -35,8 +36,8 @@ def speed_figure(groups: Sequence[Group], styles: dict[str, Style]) -> Figure | 
         note_of(drawn, styles),
         _caption(drawn),
         Axis("integers in the set", True, *_ticks(sizes)),
-        Axis("seconds per epoch", True),
-        (*(line for line in lines if line), *published),
+        log_axis("seconds per epoch", shown),
+        shown,
         sources=sources_of(drawn, styles),
     )
 

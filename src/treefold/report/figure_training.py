@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
-from treefold.report.figure import Axis, Figure, Line, curve, slug_of
+from treefold.report.figure import Axis, Figure, Line, curve, log_axis, slug_of
 from treefold.report.figure_notes import note_of, sources_of
 from treefold.report.groups import Group
 from treefold.report.runs import Run
@@ -14,20 +15,30 @@ MAX_POINTS = 250
 LAW = "law:"
 ROUNDING = 1e-6
 
+Words: TypeAlias = tuple[str, str, tuple[float, float] | None]
+_COLUMNS: dict[str, Words] = {
+    "validation_accuracy": ("Validation accuracy", "accuracy", (-0.02, 1.03)),
+    "train_loss": ("Training loss", "loss", None),
+}
+"""What to draw: the title, the axis, and its limits; logarithmic without limits."""
 
-def training_figures(groups: Sequence[Group], styles: dict[str, Style]) -> list[Figure]:
-    """Validation accuracy, training loss and each law that was logged."""
-    columns = {"validation_accuracy": ("Validation accuracy", "accuracy", (-0.02, 1.03))}
-    columns["train_loss"] = ("Training loss", "loss", None)
-    # A sweep is about its law; its twenty other curves say little.
-    sweep = any(group.is_sweep for group in groups)
-    figures = [] if sweep else [_figure(groups, styles, *item) for item in columns.items()]
-    for column in law_columns(groups):
-        if is_rounding([run for group in groups for run in group.runs], column):
-            continue
-        law = column.removeprefix(LAW)
-        words = (f"Violation of {law}", "mean relative violation", None)
-        figures.append(_figure(groups, styles, column, words))
+
+def curve_figures(groups: Sequence[Group], styles: dict[str, Style]) -> list[Figure]:
+    """Validation accuracy and training loss; not for a sweep, whose curves hardly differ."""
+    if any(group.is_sweep for group in groups):
+        return []
+    figures = [_figure(groups, styles, *column) for column in _COLUMNS.items()]
+    return [figure for figure in figures if figure]
+
+
+def law_figures(groups: Sequence[Group], styles: dict[str, Style]) -> list[Figure]:
+    """Each law that was logged, unless it holds by construction."""
+    runs = [run for group in groups for run in group.runs]
+    figures = [
+        _figure(groups, styles, column, (_law_title(column), "mean relative violation", None))
+        for column in law_columns(groups)
+        if not is_rounding(runs, column)
+    ]
     return [figure for figure in figures if figure]
 
 
@@ -59,11 +70,15 @@ def planned_epochs(run: Run) -> str:
     return str(epochs) if isinstance(epochs, int) else "?"
 
 
+def _law_title(column: str) -> str:
+    return f"Violation of the {column.removeprefix(LAW)} law"
+
+
 def _figure(
     groups: Sequence[Group],
     styles: dict[str, Style],
     column: str,
-    words: tuple[str, str, tuple[float, float] | None],
+    words: Words,
 ) -> Figure | None:
     title, axis, limits = words
     by_group = [(group, _lines(group, column, styles[group.row], not limits)) for group in groups]
@@ -71,14 +86,15 @@ def _figure(
     if not drawn:
         return None
     first = drawn[0]
+    shown = tuple(line for _, lines in by_group for line in lines)
     return Figure(
         slug_of(title, first.experiment, first.variant),
         f"{title} over training: {first.experiment}",
         note_of(drawn, styles),
         _caption(drawn, column),
         Axis("epoch"),
-        Axis(axis, log=not limits, limits=limits),
-        tuple(line for _, lines in by_group for line in lines),
+        Axis(axis, limits=limits) if limits else log_axis(axis, shown),
+        shown,
         sources=sources_of(drawn, styles),
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from treefold.report.checks import BY_SIZE, SECONDS_BY_SIZE
+from treefold.report.checks import BY_SIZE, SECONDS_BY_SIZE, is_finite
 from treefold.report.order import place_of
 from treefold.report.runs import Run
 from treefold.report.spread import Spread, fold
@@ -62,8 +62,8 @@ class Group:
     def weight(self) -> float | None:
         """λ, the weight of the associativity loss."""
         options = self.runs[0].option("aggregator", "options")
-        found = options.get("associativity") if isinstance(options, dict) else None
-        return float(found) if isinstance(found, int | float) else None
+        found: Any = options.get("associativity") if isinstance(options, dict) else None
+        return float(found) if is_finite(found) and found >= 0 else None
 
     @property
     def departures(self) -> list[str]:
@@ -85,7 +85,7 @@ class Group:
     def reported(self, name: str) -> dict[str, Any] | None:
         """The published value of a metric, with its source."""
         entries = (run.record.reported.get(name) for run in self.runs)
-        return next((e for e in entries if e and e.get("value") is not None), None)
+        return next((e for e in entries if e and is_finite(e.get("value"))), None)
 
 
 def group_runs(runs: Iterable[Run]) -> list[Group]:
@@ -107,11 +107,11 @@ def group_runs(runs: Iterable[Run]) -> list[Group]:
 
 
 def sections(groups: Sequence[Group]) -> dict[tuple[str, str], list[Group]]:
-    """The groups that may be compared, by experiment and variant."""
+    """The groups that may be compared, by experiment and variant; those with results first."""
     found: dict[tuple[str, str], list[Group]] = defaultdict(list)
     for group in groups:
         found[group.experiment, group.variant].append(group)
-    return dict(found)
+    return dict(sorted(found.items(), key=lambda item: not any(g.finished for g in item[1])))
 
 
 def _variant(run: Run) -> str:

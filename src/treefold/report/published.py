@@ -26,7 +26,12 @@ def published_seconds(group: Group) -> dict[int, Published]:
     found = dict(SECONDS.get(group.row, {}))
     for name in group.runs[0].record.reported:
         size = name.removeprefix("seconds_per_epoch@")
-        if size != name and size.isdecimal() and (entry := group.reported(name)):
+        if (
+            size != name
+            and size.isdecimal()
+            and (entry := group.reported(name))
+            and entry["value"] > 0
+        ):
             spread = float(entry.get("spread") or 0.0)
             found[int(size)] = Published(float(entry["value"]), spread, str(entry.get("source")))
     return dict(sorted(found.items()))

@@ -3,14 +3,13 @@
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from treefold.records import metrics_log
 from treefold.records.metrics_log import MetricsLog
 from treefold.records.record import FILE_NAME, Record, find_runs
-from treefold.report.checks import check_record, is_number
+from treefold.report.checks import check_record, is_finite
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def load_runs(folder: Path) -> Loaded:
 def _read_log(folder: Path) -> tuple[Mapping[str, float], ...]:
     """The finite numbers of metrics.csv; of an epoch that was logged twice, the later row."""
     rows = [
-        {name: float(cell) for name, cell in row.items() if is_number(cell) and isfinite(cell)}
+        {name: float(cell) for name, cell in row.items() if is_finite(cell)}
         for row in MetricsLog.read(folder)
     ]
     if any("epoch" not in row for row in rows):

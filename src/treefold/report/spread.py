@@ -1,9 +1,10 @@
 """One number from several seeds: the mean, the range, and the standard deviation."""
 
-import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from treefold.report.checks import is_finite
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Spread:
 
 def fold(values: Iterable[float | None]) -> Spread | None:
     """The spread of the values that are there and finite; None if there are none."""
-    found = [value for value in values if value is not None and math.isfinite(value)]
+    found = [value for value in values if value is not None and is_finite(value)]
     if not found:
         return None
     deviation = statistics.stdev(found) if len(found) > 1 else None

@@ -36,10 +36,10 @@ KNOWN = {
 }
 LEARNED = ("recurrent", "LCM")
 _KINDS = {
-    **{name: "fixed" for name in ("sum", "mean", "max", "min", "std", "pna")},
-    **{name: "recurrent" for name in ("gru", "lstm")},
-    **{name: "LCM" for name in ("binary-gru", "binary-gru-assoc", "binary-mlp")},
-    **{name: "LCM" for name in ("conjugated-sum", "conjugated-max")},
+    **dict.fromkeys(("sum", "mean", "max", "min", "std", "pna"), "fixed"),
+    **dict.fromkeys(("gru", "lstm"), "recurrent"),
+    **dict.fromkeys(("binary-gru", "binary-gru-assoc", "binary-mlp"), "LCM"),
+    **dict.fromkeys(("conjugated-sum", "conjugated-max"), "LCM"),
     "oracle": "exact",
 }
 _SPARE = ("#AA4499", "#44AA99", "#999933", "#CC6677", "#7B6FD0", "#A6761D")
@@ -66,8 +66,8 @@ def style_groups(groups: Sequence[Group]) -> dict[str, Style]:
 
 def scale(count: int) -> list[str]:
     """That many colours in an order that the eye sees as one, from dark to light."""
-    # The lightest two vanish on white and the darkest on black: keep to the middle.
-    usable = _SCALE[-2:1:-1]
+    # The lightest two vanish on white and the darkest two on black: keep to the middle.
+    usable = _SCALE[-3:1:-1]
     if count <= 1:
         return [usable[0]] * count
     return [_between(usable, place * (len(usable) - 1) / (count - 1)) for place in range(count)]

@@ -1,4 +1,4 @@
-"""How long an epoch takes as sets grow, in a sentence."""
+"""How long an epoch takes as sets grow, in words."""
 
 from collections.abc import Sequence
 
@@ -7,26 +7,29 @@ from treefold.report.hardware import machines_of
 from treefold.report.published import published_seconds
 from treefold.report.styles import Style
 from treefold.report.table_speed import sizes_to_show
-from treefold.report.text import Link, Text
+from treefold.report.text import Link, Piece, Text
 
 
-def speed_sentences(groups: Sequence[Group], styles: dict[str, Style]) -> list[Text]:
-    """Seconds at the smallest and the largest size, ours and then the paper's."""
+def speed_opening(groups: Sequence[Group]) -> Text:
+    """What was measured, and on which machine."""
     measured = [group for group in groups if group.seconds_by_size()]
-    if not measured:
-        return []
     sizes = sizes_to_show(measured)
-    first, last = sizes[0], sizes[-1]
-    sentence: list[str | Link] = [
-        f"{measured[0].experiment} (preset {measured[0].variant}; {machines_of(measured)}): "
-        f"seconds per epoch at sets of {first} and of {last}: "
-    ]
-    for place, group in enumerate(measured):
-        seconds = group.seconds_by_size()
-        pair = " and ".join(f"{seconds[n].mean:.2f}" for n in (first, last) if n in seconds)
-        sentence += ["; " if place else "", f"{styles[group.row].label} "]
-        sentence.append(Link(pair, group.anchor))
-        theirs = published_seconds(group)
-        if first in theirs and last in theirs:
-            sentence.append(f" (paper's GPU: {theirs[first].value} and {theirs[last].value})")
-    return [(*sentence, ".")]
+    where = f"preset {measured[0].variant}; {machines_of(measured)}"
+    what = f"seconds per epoch at sets of {sizes[0]} and of {sizes[-1]}."
+    return (f"{measured[0].experiment} ({where}): {what}",)
+
+
+def speed_points(groups: Sequence[Group], styles: dict[str, Style]) -> list[Text]:
+    """For each aggregator the seconds at the smallest and the largest size, and the paper's."""
+    measured = [group for group in groups if group.seconds_by_size()]
+    return [_point(group, sizes_to_show(measured), styles[group.row]) for group in measured]
+
+
+def _point(group: Group, sizes: Sequence[int], style: Style) -> Text:
+    ours, theirs = group.seconds_by_size(), published_seconds(group)
+    ends = (sizes[0], sizes[-1])
+    words = " and ".join(f"{ours[size].mean:.2f}" if size in ours else "–" for size in ends)
+    pieces: list[Piece] = [f"{style.label}: ", Link(words, group.anchor)]
+    if all(size in theirs for size in ends):
+        pieces.append(f"; the paper's GPU: {theirs[ends[0]].value} and {theirs[ends[1]].value}")
+    return (*pieces, ".")

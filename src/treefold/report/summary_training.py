@@ -1,54 +1,43 @@
-"""What became of a law during training, in a sentence."""
+"""What became of the laws during training, in words."""
 
 from collections.abc import Sequence
 
 from treefold.report.figure_training import LAW, is_rounding, law_columns, over_epochs
 from treefold.report.groups import Group
 from treefold.report.styles import Style
-from treefold.report.text import Link, Text
+from treefold.report.text import Link, Piece, Text, listed
 
 MEANT = 1.2
 """A rise or fall by less than this factor is not worth a word."""
 
 
-def law_sentences(groups: Sequence[Group], styles: dict[str, Style]) -> list[Text]:
-    """For each aggregator without a law loss: did the violation rise, and did it fall again?"""
-    sentences: list[Text] = []
+def law_points(groups: Sequence[Group], styles: dict[str, Style]) -> list[Text]:
+    """For each law: who obeys it by construction, and for the others, did it rise and then fall?"""
+    points: list[Text] = []
     for column in law_columns(groups):
-        law = column.removeprefix(LAW)
-        for group in groups:
-            curve = over_epochs(group.finished, column)
-            # What is penalized falls because it is penalized.
-            if len(curve) < 3 or group.weight or group.is_sweep:
-                continue
-            if is_rounding(group.finished, column):
-                words = f"{styles[group.row].label} obeys {law} up to rounding."
-                sentences.append((words,))
-                continue
-            sentences.append(_course(group, law, column, styles[group.row]))
-    return sentences
+        logged = [g for g in groups if over_epochs(g.finished, column) and not g.is_sweep]
+        exact = [group for group in logged if is_rounding(group.finished, column)]
+        if exact:
+            names = listed([styles[group.row].label for group in exact])
+            law = column.removeprefix(LAW)
+            points.append((f"The {law} law holds up to rounding for {names}.",))
+        courses = [_course(g, column, styles[g.row]) for g in logged if g not in exact]
+        points += [course for course in courses if course]
+    return points
 
 
-def _course(group: Group, law: str, column: str, style: Style) -> Text:
+def _course(group: Group, column: str, style: Style) -> Text:
     curve = {epoch: s.mean for epoch, s in over_epochs(group.finished, column).items()}
-    epochs = list(curve)
-    start, end = curve[epochs[0]], curve[epochs[-1]]
-    peak = max(curve, key=lambda epoch: curve[epoch])
-    rose, fell = curve[peak] > MEANT * start, curve[peak] > MEANT * end
-    course = {
-        (True, True): f"rose to {curve[peak]:.2g} at epoch {peak} and fell to",
-        (True, False): "rose to",
-        (False, True): "fell to",
-        (False, False): "stayed near",
-    }[rose, fell]
-    words = f"Over training, {style.label}'s mean relative violation of {law} was "
-    tail = Link(f"{end:.2g}", group.anchor)
-    return (
-        words,
-        Link(f"{start:.2g}", group.anchor),
-        f" after epoch {epochs[0]}, ",
-        course,
-        " ",
-        tail,
-        f" after epoch {epochs[-1]}.",
-    )
+    first, last, peak = min(curve), max(curve), max(curve, key=lambda epoch: curve[epoch])
+    rose, fell = curve[peak] > MEANT * curve[first], curve[peak] > MEANT * curve[last]
+    start, top, end = (Link(f"{curve[e]:.2g}", group.anchor) for e in (first, peak, last))
+    course: list[Piece]
+    if rose and fell:
+        course = ["rose from ", start, " to ", top, f" at epoch {peak} and fell to ", end]
+    elif rose or fell:
+        course = ["rose" if rose else "fell", " from ", start, " to ", end]
+    else:
+        course = ["stayed near ", end]
+    law = column.removeprefix(LAW)
+    words = f"{style.label}'s mean relative violation of the {law} law "
+    return (words, *course, f" over epochs {first} to {last}.")

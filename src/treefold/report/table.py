@@ -6,6 +6,8 @@ from itertools import groupby
 
 from treefold.report.text import MISSING, Text, as_html, as_markdown, escape_markdown
 
+_NOTES = "Notes, where a recipe departs from the published one:"
+
 
 @dataclass(frozen=True)
 class Column:
@@ -30,12 +32,11 @@ class Table:
 def table_html(table: Table) -> str:
     """The table with its title, caption and notes, as a piece of HTML."""
     rows = "\n".join(f"<tr>{_html_cells(table, row)}</tr>" for row in table.rows)
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
     return (
         f"<h3>{html.escape(table.title)}</h3>\n<p>{html.escape(table.caption)}</p>\n"
         f'<div class="scroll"><table>\n<thead>{_html_heads(table)}</thead>\n'
         f"<tbody>\n{rows}\n</tbody></table></div>\n"
-        + (f'<p class="notes">Departures:</p><ol class="notes">{notes}</ol>\n' if notes else "")
+        f"{_html_notes(table)}"
     )
 
 
@@ -52,9 +53,14 @@ def table_markdown(table: Table) -> str:
         *(f"| {' | '.join(as_markdown(c) or MISSING for c in row)} |" for row in table.rows),
     ]
     if table.notes:
-        lines += ["", "Departures:", ""]
+        lines += ["", _NOTES, ""]
         lines += [f"{n}. {escape_markdown(note)}" for n, note in enumerate(table.notes, 1)]
     return "\n".join(lines) + "\n"
+
+
+def _html_notes(table: Table) -> str:
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    return f'<p class="notes">{_NOTES}</p><ol class="notes">{notes}</ol>\n' if notes else ""
 
 
 def _html_heads(table: Table) -> str:

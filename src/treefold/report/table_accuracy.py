@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from treefold.report.figure_notes import epochs_of, seeds_of
+from treefold.report.figure_notes import effort_of
 from treefold.report.groups import Group
 from treefold.report.styles import Style
 from treefold.report.table import Column, Table
 from treefold.report.text import (
     Link,
+    Small,
     Text,
     listed,
     mean_and_deviation,
     range_of,
     signed,
+    with_spread,
 )
 
 PREFIX = "accuracy@"
@@ -29,19 +31,17 @@ def accuracy_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table |
     notes = list(dict.fromkeys(d for group in shown for d in group.departures))
     columns = [
         Column("aggregator"),
-        Column("kind"),
         Column("preset"),
-        Column("seeds", number=True),
-        Column("epochs", number=True),
         *(column for name in metrics for column in _columns(name, name in published)),
         Column("parameters", number=True),
-        Column("s per epoch", number=True),
-        *([Column("departures")] if notes else []),
+        Column("s/epoch", number=True),
+        *([Column("notes")] if notes else []),
     ]
     rows = []
     for _, members in groupby(shown, key=lambda group: group.variant):
         comparable = list(members)
-        best = {name: best_mean(comparable, name) for name in metrics}
+        rivals = [group for group in comparable if styles[group.row].kind != "exact"]
+        best = {name: _best_mean(rivals, name) for name in metrics}
         for group in comparable:
             row = _facts(group, styles[group.row])
             for name in metrics:
@@ -72,26 +72,20 @@ def in_words(metric: str) -> str:
     return f"sizes {size.replace('-', '–')}" if "-" in size else f"size {size}"
 
 
-def best_mean(groups: Sequence[Group], metric: str) -> float | None:
-    """The highest mean, or None where there is nothing to compare."""
+def _best_mean(groups: Sequence[Group], metric: str) -> float | None:
     means = [s.mean for group in groups if (s := group.metric(metric))]
     return max(means) if len(means) > 1 else None
 
 
 def _columns(metric: str, published: bool) -> list[Column]:
-    heads = ["ours", "paper", "difference"] if published else ["ours"]
+    heads = ["ours", "paper", "Δ"] if published else ["ours"]
     return [Column(head, in_words(metric), number=True) for head in heads]
 
 
 def _facts(group: Group, style: Style) -> list[Text]:
-    seeds = seeds_of(group).split(" seed")[0]
-    extra = len(group.finished) != int(seeds)
     return [
-        (style.label,),
-        (style.kind,),
-        (group.variant,),
-        (Link(f"{seeds} ({len(group.finished)} runs)" if extra else seeds, group.anchor),),
-        (epochs_of(group),),
+        (style.label, Small(style.kind)),
+        (Link(group.variant, group.anchor), Small(effort_of(group))),
     ]
 
 
@@ -101,14 +95,15 @@ def _cells(group: Group, metric: str, best: float | None, published: bool) -> li
         own: Text = ()
     else:
         strong = best is not None and f"{ours.mean:.3f}" == f"{best:.3f}"
-        own = (Link(mean_and_deviation(ours), group.anchor, strong), range_of(ours))
+        own = (Link(mean_and_deviation(ours), group.anchor, strong), *range_of(ours))
     if not published:
         return [own]
     if theirs is None:
         return [own, (), ()]
-    spread = theirs.get("spread")
-    paper = f"{theirs['value']:.3f}" + (f" ± {spread:.3f}" if spread is not None else "")
-    return [own, (paper,), (signed(ours.mean - theirs["value"]),) if ours else ()]
+    paper = with_spread(theirs["value"], theirs.get("spread"))
+    if ours is None:
+        return [own, paper, ()]
+    return [own, paper, (Link(signed(ours.mean - theirs["value"]), group.anchor),)]
 
 
 def _plain(group: Group, metric: str, form: str) -> Text:
@@ -132,9 +127,7 @@ def _caption(groups: Sequence[Group], published: Sequence[str]) -> str:
         if (entry := group.reported(name))
     }
     if sources:
-        sentences.append(
-            f"The paper's values: {listed(sorted(sources))}; difference: ours − paper."
-        )
+        sentences.append(f"The paper's values: {listed(sorted(sources))}; Δ: ours − paper.")
     return " ".join(sentences)
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from treefold.report.figure_notes import seeds_of
+from treefold.report.figure_notes import effort_of
 from treefold.report.groups import Group
 from treefold.report.hardware import machines_of
 from treefold.report.published import published_seconds
 from treefold.report.styles import Style
 from treefold.report.table import Column, Table
-from treefold.report.text import Link, Text
+from treefold.report.text import Link, Small, Text, range_of, with_spread
 
 
 def speed_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table | None:
@@ -18,17 +18,15 @@ def speed_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table | No
         return None
     sizes = sizes_to_show(shown)
     published = {size for group in shown for size in published_seconds(group)}
-    columns = [Column("aggregator"), Column("kind"), Column("preset"), Column("runs", number=True)]
+    columns = [Column("aggregator"), Column("preset")]
     for size in sizes:
         heads = ["ours", "paper's GPU", "ours / paper"] if size in published else ["ours"]
         columns += [Column(head, f"seconds at size {size}", number=True) for head in heads]
     columns.append(Column(f"size {sizes[-1]} / size {sizes[0]}", number=True))
-    rows = [
+    rows: list[tuple[Text, ...]] = [
         (
-            (styles[group.row].label,),
-            (styles[group.row].kind,),
-            (group.variant,),
-            (Link(seeds_of(group), group.anchor),),
+            (styles[group.row].label, Small(styles[group.row].kind)),
+            (Link(group.variant, group.anchor), Small(effort_of(group))),
             *(cell for size in sizes for cell in _cells(group, size, size in published)),
             _growth(group, sizes),
         )
@@ -53,14 +51,13 @@ def _cells(group: Group, size: int, published: bool) -> list[Text]:
     ours, theirs = group.seconds_by_size().get(size), published_seconds(group).get(size)
     own: Text = ()
     if ours:
-        extent = f" ({ours.low:.2f} to {ours.high:.2f})" if ours.count > 1 else ""
-        own = (Link(f"{ours.mean:.2f}", group.anchor), extent)
+        own = (Link(f"{ours.mean:.2f}", group.anchor), *range_of(ours, 2))
     if not published:
         return [own]
     if theirs is None:
         return [own, (), ()]
-    paper = (f"{theirs.value:.1f} ± {theirs.spread:.1f}",)
-    return [own, paper, (f"{ours.mean / theirs.value:.2f}",) if ours else ()]
+    paper = with_spread(theirs.value, theirs.spread, 1)
+    return [own, paper, (Link(f"{ours.mean / theirs.value:.2f}", group.anchor),) if ours else ()]
 
 
 def _growth(group: Group, sizes: Sequence[int]) -> Text:

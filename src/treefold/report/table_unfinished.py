@@ -9,7 +9,9 @@ from treefold.report.runs import Run
 from treefold.report.styles import Style
 from treefold.report.table import Column, Table
 from treefold.report.table_accuracy import PREFIX, in_words
-from treefold.report.text import Link, Text, signed
+from treefold.report.text import Link, Text
+
+_VALIDATION = "validation_accuracy"
 
 
 def unfinished_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table | None:
@@ -36,21 +38,14 @@ def unfinished_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table
 
 
 def _so_far(group: Group, run: Run) -> Text:
-    metrics = run.record.metrics
     pieces = []
-    for name in sorted(metrics, key=lambda name: (len(name), name)):
-        if not is_number(metrics[name]):
-            continue
-        if name.startswith(PREFIX):
+    for name, value in run.record.metrics.items():
+        if name.startswith(PREFIX) and is_number(value):
             theirs = group.reported(name)
-            beside = (
-                f" (paper {theirs['value']:.3f}, {_difference(metrics[name], theirs['value'])})"
-            )
-            pieces.append(f"{in_words(name)}: {metrics[name]:.3f}" + (beside if theirs else ""))
-        elif name == "validation_accuracy":
-            pieces.append(f"validation: {metrics[name]:.3f}")
+            beside = f" (paper {theirs['value']:.3f})" if theirs else ""
+            pieces.append(f"{in_words(name)} {value:.3f}{beside}")
+    validated = {row[_VALIDATION]: int(row["epoch"]) for row in run.log if _VALIDATION in row}
+    if validated:
+        best = max(validated)
+        pieces.append(f"best validation {best:.3f} at epoch {validated[best]}")
     return (Link("; ".join(pieces), group.anchor),) if pieces else ()
-
-
-def _difference(ours: float, theirs: float) -> str:
-    return signed(ours - theirs)

@@ -21,24 +21,33 @@ class Link:
     strong: bool = False
 
 
-Text: TypeAlias = tuple[str | Link, ...]
+@dataclass(frozen=True)
+class Small:
+    """Words of second rank: on a line of their own in HTML, in line or in brackets in Markdown."""
+
+    text: str
+    brackets: bool = True
+
+
+Piece: TypeAlias = str | Link | Small
+Text: TypeAlias = tuple[Piece, ...]
 
 
 def as_html(text: Text) -> str:
     """The text with everything escaped that it might hold."""
-    return "".join(html.escape(p) if isinstance(p, str) else _html_link(p) for p in text)
+    return "".join(map(_html_piece, text))
 
 
 def as_markdown(text: Text) -> str:
     """The text on one line, safe in a cell of a table."""
-    return "".join(escape_markdown(p) if isinstance(p, str) else _markdown_link(p) for p in text)
+    return "".join(map(_markdown_piece, text))
 
 
 def escape_markdown(words: str) -> str:
     """The words as they are: no emphasis, link, cell border or HTML comes of them."""
     flat = " ".join(words.split()) if "\n" in words or "\r" in words else words
     flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~$])", r"\\\1", flat)
+    return re.sub(r"([\\`*_\[\]|~$#])", r"\\\1", flat)
 
 
 def listed(words: Sequence[str]) -> str:
@@ -57,15 +66,30 @@ def signed(value: float, digits: int = 3) -> str:
     return words if re.search("[1-9]", words) else words[1:]
 
 
+def with_spread(value: float, spread: float | None, digits: int = 3) -> Text:
+    """A published value and, where it has one, its spread."""
+    words = f"{value:.{digits}f}"
+    return (words,) if spread is None else (words, Small(f"± {spread:.{digits}f}", brackets=False))
+
+
 def mean_and_deviation(spread: Spread, digits: int = 3) -> str:
     """The mean, with the standard deviation where there are several runs."""
     mean = f"{spread.mean:.{digits}f}"
     return mean if spread.deviation is None else f"{mean} ± {spread.deviation:.{digits}f}"
 
 
-def range_of(spread: Spread, digits: int = 3) -> str:
+def range_of(spread: Spread, digits: int = 3) -> Text:
     """From the lowest to the highest run; nothing for one run."""
-    return "" if spread.count < 2 else f" ({spread.low:.{digits}f} to {spread.high:.{digits}f})"
+    words = f"{spread.low:.{digits}f} to {spread.high:.{digits}f}"
+    return (Small(words),) if spread.count > 1 else ()
+
+
+def joined(sentences: Sequence[Text]) -> Text:
+    """The sentences one after the other."""
+    pieces: list[Piece] = []
+    for sentence in sentences:
+        pieces += [" ", *sentence] if pieces else sentence
+    return tuple(pieces)
 
 
 def power_of_ten(value: float) -> str:
@@ -74,6 +98,19 @@ def power_of_ten(value: float) -> str:
     if value <= 0 or not math.isclose(value, 10.0**exponent) or exponent == 0:
         return f"{value:g}"
     return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _html_piece(piece: Piece) -> str:
+    if isinstance(piece, Small):
+        return f"<small>{html.escape(piece.text)}</small>"
+    return html.escape(piece) if isinstance(piece, str) else _html_link(piece)
+
+
+def _markdown_piece(piece: Piece) -> str:
+    if isinstance(piece, Small):
+        words = escape_markdown(piece.text)
+        return f" ({words})" if piece.brackets else f" {words}"
+    return escape_markdown(piece) if isinstance(piece, str) else _markdown_link(piece)
 
 
 def _html_link(link: Link) -> str:

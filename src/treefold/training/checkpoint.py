@@ -42,7 +42,7 @@ class Checkpoint:
     state: dict[str, Plain]
 
 
-class DamagedCheckpoint(ValueError):  # noqa: N818  (it says what was found)
+class DamagedCheckpoint(ValueError):
     """There are checkpoints, but none is whole; the message names each and what is wrong."""
 
 
@@ -151,7 +151,7 @@ class CheckpointStore:
         return self.folder / f"{self._stem(number)}.{extension}"
 
 
-class _Damage(Exception):  # noqa: N818  (as above)
+class _Damage(Exception):
     """Which file is damaged, and which check says so."""
 
 

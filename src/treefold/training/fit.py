@@ -85,7 +85,7 @@ def fit(
             optimizer.zero_grad()
             world.backward(loss + penalties.total().to(loss.device))
             norm = world.clip(model, optimizer, clip_norm or math.inf)
-            _require_finite(loss, norm, penalties.by_law(), progress)
+            _require_finite(loss.detach(), norm.detach(), penalties.by_law(), progress)
             optimizer.step()
             scheduler.step()
 

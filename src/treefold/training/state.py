@@ -6,6 +6,7 @@ dict of plain data. Its tensors get names such as `optimizer/state/3/exp_avg`; t
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -31,10 +32,11 @@ class Stateful(Protocol):
         """Take the state back."""
 
 
-Part: TypeAlias = Stateful | Generator | dict[str, Any]
+# A Stateful, a Generator, or a dict of plain data; what else is given gets an explanation.
+Part: TypeAlias = Any
 
 
-def capture(*, rng: bool = True, **parts: Any) -> Checkpoint:
+def capture(*, rng: bool = True, **parts: Part) -> Checkpoint:
     """A copy of the state of all parts, and with `rng` of the global random generators.
 
     Call it between steps: gradients are not part of the state. A TypeError names what cannot be
@@ -53,7 +55,7 @@ def capture(*, rng: bool = True, **parts: Any) -> Checkpoint:
     return Checkpoint(tensors, state)
 
 
-def restore(checkpoint: Checkpoint, /, *, rng: bool = True, **parts: Any) -> None:
+def restore(checkpoint: Checkpoint, /, *, rng: bool = True, **parts: Part) -> None:
     """Bring all parts, in place, to the state in which they were captured.
 
     A checkpoint may hold more parts than are asked for. One that does not fit is a ValueError that
@@ -68,7 +70,7 @@ def restore(checkpoint: Checkpoint, /, *, rng: bool = True, **parts: Any) -> Non
         raise
 
 
-def _load(checkpoint: Checkpoint, rng: bool, parts: dict[str, Any]) -> None:
+def _load(checkpoint: Checkpoint, rng: bool, parts: dict[str, Part]) -> None:
     for name, part in parts.items():
         _load_part(part, _put_back(checkpoint.state[name], checkpoint.tensors))
     if rng:
@@ -184,13 +186,13 @@ def _describe_value(value: Any) -> str:
     return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
 
 
-def _check_fit(checkpoint: Checkpoint, rng: bool, parts: dict[str, Any]) -> None:
+def _check_fit(checkpoint: Checkpoint, rng: bool, parts: dict[str, Part]) -> None:
     expected = checkpoint.state.get(_EXPECTED)
     if expected is None:
         raise ValueError("the checkpoint was not made by `capture`, so no part can be restored")
     if rng and _RNG not in checkpoint.state:
         raise ValueError("the checkpoint has no random states; restore it with rng=False")
-    problems = []
+    problems: list[str] = []
     for name, part in parts.items():
         _state_of(part, name)
         if name not in expected:
@@ -205,13 +207,11 @@ def _check_fit(checkpoint: Checkpoint, rng: bool, parts: dict[str, Any]) -> None
         )
 
 
-def _differences(expected: dict[str, str], given: dict[str, str]) -> list[str]:
-    return [
-        f"{entry} is {expected.get(entry, 'missing')} in the checkpoint, "
-        f"but {given.get(entry, 'missing')} here"
-        for entry in {**expected, **given}
-        if expected.get(entry) != given.get(entry)
-    ]
+def _differences(expected: dict[str, str], given: dict[str, str]) -> Iterator[str]:
+    for entry in {**expected, **given}:
+        saved, here = expected.get(entry, "missing"), given.get(entry, "missing")
+        if saved != here:
+            yield f"{entry} is {saved} in the checkpoint, but {here} here"
 
 
 # The global random generators.

@@ -1,0 +1,14 @@
+"""The entry point: says what to install where the command line's own packages are missing."""
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from treefold.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("cyclopts", "rich"):
+            raise
+        raise SystemExit(
+            f"treefold: the command line needs {error.name}; pip install 'treefold[train,report]'"
+        ) from None
+    app()

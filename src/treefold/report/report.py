@@ -1,0 +1,43 @@
+"""From a folder of runs to a report: read, say, draw, and write all of it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from treefold.records.atomic import storage_errors, write_atomically
+from treefold.report.content import read_content
+from treefold.report.draw_matplotlib import draw_files
+from treefold.report.markdown import report_markdown
+from treefold.report.page import page_html
+
+PAGE, TABLE, FIGURES = "report.html", "table.md", "figures"
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """Where the parts of a report lie."""
+
+    page: Path
+    table: Path
+    figures: tuple[Path, ...]
+
+
+def write_report(runs: Path, out: Path) -> ReportFiles:
+    """Write `report.html`, `table.md` and `figures/` into `out`, from every record below `runs`.
+
+    The same records give the same bytes. A folder without records is a ValueError.
+    """
+    content = read_content(runs)
+    page, table = page_html(content, out), report_markdown(content, out)
+    drawn = {
+        out / FIGURES / f"{figure.slug}.{kind}": data
+        for figure in content.figures
+        for kind, data in draw_files(figure).items()
+    }
+    with storage_errors(out):
+        (out / FIGURES if drawn else out).mkdir(parents=True, exist_ok=True)
+    # The page last: what it links to is there before it is.
+    for path, data in drawn.items():
+        write_atomically(path, data)
+    write_atomically(out / TABLE, table.encode())
+    write_atomically(out / PAGE, page.encode())
+    return ReportFiles(out / PAGE, out / TABLE, tuple(drawn))

@@ -1,0 +1,107 @@
+"""The command line: quick to answer, one-line errors, and the whole path from train to laws."""
+
+import subprocess
+import sys
+
+import pytest
+
+from treefold.cli.commands import parse_sizes, run_folder
+from treefold.records import Record
+
+TINY = ["--preset", "smoke", "--threads", "1", "--set", "training.epochs=1", "--set",
+        "task.num_train=64", "--set", "model.channels=8", "--set", "task.num_evaluation=4",
+        "--set", "evaluation.sizes=1,2,32"]  # fmt: skip
+
+
+def treefold(*arguments, code=0):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "treefold.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def test_help_does_not_import_torch():
+    program = (
+        "import sys\nfrom treefold.cli.app import app\n"
+        "app(['--help'], result_action='return_value')\n"
+        "assert 'torch' not in sys.modules, 'torch was imported'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for command in ("train", "sweep", "resume", "evaluate", "report", "laws", "bench", "list"):
+        assert command in done.stdout
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs")
+    done = treefold("train", "second-minimum/binary-gru", "--out", out, *TINY)
+    (record,) = out.rglob("record.json")
+    return done, record.parent
+
+
+def test_training_prints_plain_lines_and_leaves_a_record(trained):
+    done, folder = trained
+    assert "epoch 1/1" in done.stdout
+    assert "accuracy@32" in done.stdout
+    assert "\x1b" not in done.stdout
+    record = Record.read(folder)
+    assert record.status == "finished"
+    assert record.overrides["training.epochs"] == 1
+
+
+def test_a_finished_run_can_be_resumed_evaluated_and_asked_for_its_laws(trained):
+    _, folder = trained
+    assert "accuracy@32" in treefold("resume", folder).stdout
+    scores = treefold("evaluate", folder, "--sizes", "1-3,40").stdout.split()
+    assert scores[0::2][:4] == ["1", "2", "3", "40"]
+    report = treefold("laws", folder).stdout
+    for law in ("identity", "commutativity", "associativity"):
+        assert law in report
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "second-minimun/gru"], "did you mean second-minimum"),
+        (["train", "second-minimum/gru", "--preset", "quik"], "did you mean quick"),
+        (["train", "second-minimum/gru", "--set", "training.epoch=1"], "training.epochs"),
+        (["resume", "nowhere"], "nowhere has no record.json"),
+    ],
+)
+def test_mistakes_get_one_line_and_exit_code_2(tmp_path, arguments, message):
+    done = treefold(*arguments, code=2)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_sweep_makes_its_runs_skips_finished_ones_and_writes_a_manifest(tmp_path):
+    sweep = ["sweep", "second-minimum", "--seeds", "1", "--out", tmp_path, "--workers", "2"]
+    sweep += [part for part in TINY if part not in ("--threads", "1")]
+    first = treefold(*sweep)
+    assert "6 runs, 0 of them finished already" in first.stdout
+    records = [Record.read(path.parent) for path in tmp_path.rglob("record.json")]
+    assert sorted(record.name.partition("/")[2] for record in records) == sorted(
+        ["gru", "binary-gru", "binary-gru-assoc", "pna", "max", "sum"]
+    )
+    assert all(record.status == "finished" for record in records)
+    assert len((tmp_path / "second-minimum-smoke.manifest.jsonl").read_text().splitlines()) == 6
+    assert "6 runs, 6 of them finished already" in treefold(*sweep).stdout
+
+
+def test_sizes_are_read_as_ranges():
+    assert parse_sizes("1-3,32") == (1, 2, 3, 32)
+    for wrong in ("a", "", "0-2", "3-1,x"):
+        with pytest.raises(ValueError, match="expected"):
+            parse_sizes(wrong)
+
+
+def test_overrides_are_part_of_a_run_s_folder(tmp_path):
+    plain = run_folder(tmp_path, "task/row", "quick", 0, [])
+    changed = run_folder(tmp_path, "task/row", "quick", 0, ["training.epochs=5"])
+    assert plain != changed
+    assert plain == tmp_path / "task" / "row" / "quick" / "seed-0"

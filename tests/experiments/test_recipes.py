@@ -1,0 +1,110 @@
+"""Recipes are data: complete, comparable with the paper, and overridden by typed keys."""
+
+import json
+
+import pytest
+
+from treefold.experiments.overrides import keys_of, override
+from treefold.experiments.presets import PRESETS
+from treefold.experiments.recipe import Training, experiment_from_recipe
+from treefold.experiments.set_experiments import EXPERIMENTS, LAMBDAS, REPORTED, find_experiment
+
+ONE = "second-minimum/binary-gru"
+
+
+def every_row():
+    return [
+        (name, preset, row)
+        for name, make in EXPERIMENTS.items()
+        for preset in PRESETS
+        for row in make(preset)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "row"), every_row(), ids=lambda value: getattr(value, "name", str(value))
+)
+def test_a_recipe_survives_its_record(name, preset, row):
+    stored = json.loads(json.dumps(row.recipe()))
+    assert experiment_from_recipe(row.name, stored).recipe() == row.recipe()
+
+
+def test_the_paper_preset_is_the_paper():
+    for row in find_experiment("second-minimum", "paper"):
+        assert row.training == Training(epochs=1000, batch_size=32, learning_rate=1e-4)
+        assert row.model.channels == 128
+        assert row.evaluation.sizes == tuple(range(1, 201))
+        assert row.departures == ()
+        assert row.reported == REPORTED[row.name.partition("/")[2]]
+
+
+def test_departures_from_the_paper_are_named_one_by_one():
+    departures = find_experiment(ONE, "quick")[0].departures
+    assert "training.epochs is 20; the paper has 1000" in departures
+    assert any("bracketing" in sentence for sentence in departures)
+
+
+def test_the_sweep_has_every_lambda_of_the_paper():
+    rows = find_experiment("second-minimum-lambda", "standard")
+    assert [row.aggregator.options["associativity"] for row in rows] == list(LAMBDAS)
+    assert pytest.approx([1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7]) == LAMBDAS
+    assert len({row.name for row in rows}) == 8
+
+
+def test_every_name_of_the_paper_s_table_is_there():
+    rows = [row.name.partition("/")[2] for row in find_experiment("second-minimum", "quick")]
+    assert sorted(rows) == sorted(["gru", "binary-gru-assoc", "binary-gru", "pna", "max", "sum"])
+
+
+@pytest.mark.parametrize(
+    ("assignment", "read"),
+    [
+        ("training.epochs=5", lambda row: row.training.epochs == 5),
+        ("training.learning_rate=3e-4", lambda row: row.training.learning_rate == 3e-4),
+        ("training.clip_norm=none", lambda row: row.training.clip_norm is None),
+        ("training.schedule=cosine", lambda row: row.training.schedule == "cosine"),
+        ("task.saturate=false", lambda row: row.task.saturate is False),
+        ("task.k=3", lambda row: row.task.k == 3),
+        ("evaluation.sizes=1,2,4", lambda row: row.evaluation.sizes == (1, 2, 4)),
+        ("model.channels=16", lambda row: row.model.channels == 16),
+        ("aggregator.options.associativity=0.5",
+         lambda row: row.aggregator.options["associativity"] == 0.5),
+        ("aggregator.options.bracketing=carry",
+         lambda row: row.aggregator.options["bracketing"] == "carry"),
+    ],
+)  # fmt: skip
+def test_an_override_is_typed_by_the_recipe(assignment, read):
+    changed, made = override(find_experiment(ONE, "smoke")[0], [assignment])
+    assert read(changed)
+    assert list(made) == [assignment.partition("=")[0]]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("training.epoch=5", "unknown key 'training.epoch'; did you mean training.epochs"),
+        ("trainig.epochs=5", "did you mean training.epochs"),
+        ("training.epochs=five", "training.epochs is 'five'; expected int"),
+        ("training.epochs", "is no assignment; expected key=value"),
+        ("training.epochs=0", "training.epochs is 0; expected more than 0"),
+        ("training.optimizer=adma", "unknown optimizer 'adma'; did you mean adam"),
+        ("task.saturate=perhaps", "expected bool"),
+    ],
+)
+def test_a_wrong_override_says_what_would_be_right(assignment, message):
+    with pytest.raises(ValueError, match=message):
+        override(find_experiment(ONE, "smoke")[0], [assignment])
+
+
+def test_unknown_names_suggest_near_ones():
+    with pytest.raises(ValueError, match="did you mean second-minimum"):
+        find_experiment("second-minimun", "quick")
+    with pytest.raises(ValueError, match="did you mean binary-gru"):
+        find_experiment("second-minimum/binary-gur", "quick")
+    with pytest.raises(ValueError, match="did you mean quick"):
+        find_experiment("second-minimum", "quik")
+
+
+def test_all_parts_of_a_recipe_can_be_overridden():
+    parts = {key.partition(".")[0] for key in keys_of(find_experiment(ONE, "smoke")[0])}
+    assert parts == {"task", "aggregator", "model", "training", "evaluation"}

@@ -1,0 +1,247 @@
+"""A run leaves a complete record, and goes on after any interruption as if nothing had been."""
+
+import dataclasses
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from treefold.experiments.overrides import override
+from treefold.experiments.recipe import Evaluation
+from treefold.experiments.run import run
+from treefold.experiments.set_experiments import find_experiment
+from treefold.experiments.trainer import Stopped, Watcher
+from treefold.records import MetricsLog, Record, StorageError
+from treefold.training.checkpoint import CheckpointStore
+from treefold.training.fit import NonFinite
+from treefold.training.world import World
+
+SMALL = [
+    "training.epochs=3",
+    "training.batch_size=32",
+    "model.channels=8",
+    "task.num_train=128",
+    "task.num_validation=16",
+    "task.num_evaluation=8",
+    "evaluation.sizes=1,16,32,200",
+]
+
+
+@pytest.fixture(scope="module")
+def world():
+    torch.set_num_threads(1)
+    return World()
+
+
+def small(name="second-minimum/binary-gru-assoc", *more):
+    return override(find_experiment(name, "smoke")[0], [*SMALL, *more])[0]
+
+
+def train(folder, world, experiment=None, seed=1, **options):
+    experiment = experiment or small()
+    return run(experiment, preset="smoke", seed=seed, folder=folder, world=world, **options)
+
+
+def numbers(folder):
+    """All that a run computed: its log without times, its scores, its last parameters."""
+    rows = [{k: v for k, v in row.items() if k != "seconds"} for row in MetricsLog.read(folder)]
+    metrics = {k: v for k, v in Record.read(folder).metrics.items() if "seconds" not in k}
+    tensors = CheckpointStore(folder / "checkpoints", "last").load().tensors
+    return rows, metrics, {name: tensor.tolist() for name, tensor in tensors.items()}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, world):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    train(folder, world)
+    return folder
+
+
+def test_a_record_holds_recipe_seed_provenance_and_scores(undisturbed):
+    record = Record.read(undisturbed)
+    assert record.status == "finished"
+    assert (record.name, record.preset, record.seed) == (
+        "second-minimum/binary-gru-assoc",
+        "smoke",
+        1,
+    )
+    assert record.recipe == small().recipe()
+    assert record.epochs == 3
+    assert record.metrics["accuracy"].keys() == {"1", "16", "32", "200"}
+    assert record.metrics["accuracy@32"] == record.metrics["accuracy"]["32"]
+    assert record.versions["torch"].startswith("2.")
+    assert record.reported["accuracy@200"]["value"] == 0.822
+    assert any("epochs" in sentence for sentence in record.departures)
+
+
+def test_the_log_has_a_row_per_epoch_with_law_violations(undisturbed):
+    rows = MetricsLog.read(undisturbed)
+    assert [row["epoch"] for row in rows] == [1, 2, 3]
+    assert all(0 < row["law:associativity"] < 2 for row in rows)
+    assert all(row["law:commutativity"] < 1e-5 for row in rows)
+    assert rows[0]["train_loss"] != rows[1]["train_loss"]
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_does_not(tmp_path, world, undisturbed):
+    train(tmp_path / "same", world)
+    train(tmp_path / "other", world, seed=2)
+    assert numbers(tmp_path / "same") == numbers(undisturbed)
+    assert numbers(tmp_path / "other")[0] != numbers(undisturbed)[0]
+
+
+class Crash(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("step", [1, 4, 6, 8, 11])
+def test_a_crash_at_any_step_changes_no_number(tmp_path, world, undisturbed, step):
+    seen = []
+
+    def crash(progress, steps):
+        seen.append(progress.step)
+        if len(seen) == step:
+            raise Crash
+
+    with pytest.raises(Crash):
+        train(tmp_path, world, watcher=Watcher(step=crash))
+    train(tmp_path, world)
+    assert numbers(tmp_path) == numbers(undisturbed)
+
+
+@pytest.mark.parametrize("step", [2, 6])
+def test_a_polite_stop_saves_within_the_epoch_and_changes_no_number(
+    tmp_path, world, undisturbed, step
+):
+    seen = []
+
+    def interrupt(progress, steps):
+        seen.append(progress.step)
+        if len(seen) == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Stopped, match="SIGTERM"):
+        train(tmp_path, world, watcher=Watcher(step=interrupt))
+    assert Record.read(tmp_path).status == "stopped"
+    after = []
+    train(
+        tmp_path, world, watcher=Watcher(step=lambda progress, steps: after.append(progress.step))
+    )
+    assert len(seen) + len(after) == 12  # no step is taken twice
+    assert numbers(tmp_path) == numbers(undisturbed)
+
+
+def test_a_killed_process_changes_no_number(tmp_path, undisturbed):
+    sets = [part for item in SMALL for part in ("--set", item)]
+    command = [sys.executable, "-W", "ignore", "-m", "treefold.cli", "train",
+               "second-minimum/binary-gru-assoc", "--preset", "smoke", "--seed", "1",
+               "--threads", "1", "--out", str(tmp_path), *sets]  # fmt: skip
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 100
+    while not list(tmp_path.rglob("last-*.json")) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    child.kill()
+    child.wait()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    (folder,) = [path.parent for path in tmp_path.rglob("record.json")]
+    assert numbers(folder) == numbers(undisturbed)
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_older_one(
+    tmp_path, world, undisturbed, caplog
+):
+    def crash_late(progress, steps):
+        if progress.epoch == 3:
+            raise Crash
+
+    with pytest.raises(Crash):
+        train(tmp_path, world, watcher=Watcher(step=crash_late))
+    newest = max((tmp_path / "checkpoints").glob("last-*.safetensors"))
+    content = bytearray(newest.read_bytes())
+    content[-3] ^= 1
+    newest.write_bytes(content)
+    train(tmp_path, world)
+    assert newest.name in caplog.text
+    assert numbers(tmp_path) == numbers(undisturbed)
+
+
+def test_a_finished_run_is_not_run_again(undisturbed, world):
+    def never(progress, steps):
+        raise AssertionError("it was run again")
+
+    assert train(undisturbed, world, watcher=Watcher(step=never)) == Record.read(undisturbed)
+
+
+def test_a_folder_with_another_run_is_refused(undisturbed, world):
+    with pytest.raises(ValueError, match="holds another run"):
+        train(undisturbed, world, seed=7)
+
+
+def test_the_oracle_is_right_through_the_whole_pipeline(tmp_path, world):
+    record = train(tmp_path, world, small("second-minimum/oracle"))
+    assert set(record.metrics["accuracy"].values()) == {1.0}
+    assert record.metrics["validation_accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("row", ["gru", "pna", "max", "sum"])
+def test_every_kind_of_aggregator_runs(tmp_path, world, row):
+    assert train(tmp_path, world, small(f"second-minimum/{row}")).status == "finished"
+
+
+def test_numbers_that_explode_stop_the_run_with_the_last_finite_state(tmp_path, world):
+    wild = small("second-minimum/sum", "training.learning_rate=1e30", "training.schedule=constant")
+    with pytest.raises(NonFinite, match=r"at epoch \d+, step \d+, .* Try a smaller"):
+        train(tmp_path, world, wild)
+    assert Record.read(tmp_path).status == "failed"
+    tensors = CheckpointStore(tmp_path / "checkpoints", "last").load().tensors
+    assert all(bool(t.isfinite().all()) for t in tensors.values() if t.is_floating_point())
+
+
+def test_a_full_disk_ends_the_run_with_the_earlier_checkpoint_intact(tmp_path, world, monkeypatch):
+    real, calls = os.fsync, []
+
+    def full(descriptor):
+        calls.append(descriptor)
+        if armed:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    armed = False
+    monkeypatch.setattr(os, "fsync", full)
+
+    def fill(progress, steps):
+        nonlocal armed
+        armed = progress.epoch == 2
+
+    with pytest.raises(StorageError, match="full"):
+        train(tmp_path, world, watcher=Watcher(step=fill))
+    armed = False
+    assert CheckpointStore(tmp_path / "checkpoints", "last").load().state["progress"]["epoch"] == 1
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_training(tmp_path, world):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+
+    def never(progress, steps):
+        raise AssertionError("it trained")
+
+    with pytest.raises(StorageError):
+        train(blocked / "run", world, watcher=Watcher(step=never))
+
+
+def test_evaluation_sizes_do_not_change_the_training(tmp_path, world, undisturbed):
+    fewer = dataclasses.replace(small(), evaluation=Evaluation(sizes=(2,)))
+    train(tmp_path, world, fewer)
+    assert numbers(tmp_path)[0] == numbers(undisturbed)[0]
+
+
+def test_run_folders_hold_no_pickle(undisturbed):
+    names = {path.suffix for path in Path(undisturbed).rglob("*") if path.is_file()}
+    assert names <= {".json", ".csv", ".safetensors"}

@@ -1,0 +1,76 @@
+"""The path data takes is one way: every import points from a later layer to an earlier one."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import treefold
+
+ROOT = Path(treefold.__file__).parent
+
+EVERYWHERE = {"treefold.shapes", "treefold.names"}
+MAY_IMPORT = {
+    "shapes": {"jaxtyping"},
+    "names": set(),
+    "algebra": {"torch", "treefold.algebra"},
+    "reduction": {"torch", "treefold.algebra", "treefold.reduction"},
+    "operators": {"torch", "treefold.algebra", "treefold.reduction", "treefold.operators"},
+    "aggregators": {
+        "torch",
+        "torch_geometric",
+        "treefold.algebra",
+        "treefold.reduction",
+        "treefold.operators",
+        "treefold.aggregators",
+    },
+}
+"""Earlier layers, by later ones; what is not named here is not to be imported."""
+
+MODULES = sorted(
+    path.relative_to(ROOT)
+    for path in ROOT.rglob("*.py")
+    if Path(path.relative_to(ROOT).parts[0]).stem in MAY_IMPORT
+)
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The modules a file names in its import statements, wherever they stand."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import; name the module in full"
+            whole = node.module == "treefold"  # `from treefold import algebra` imports a layer
+            found |= {f"treefold.{a.name}" for a in node.names} if whole else {node.module or ""}
+    return found
+
+
+def layer_of(module: str) -> str:
+    """`treefold.algebra.laws` is of `treefold.algebra`, `torch.nn` of `torch`."""
+    parts = module.split(".")
+    return ".".join(parts[: 2 if parts[0] == "treefold" else 1])
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_imports_point_to_earlier_layers(path):
+    allowed = MAY_IMPORT[Path(path.parts[0]).stem] | EVERYWHERE
+    layers = {layer_of(module) for module in imported_modules(ROOT / path)}
+    assert layers - allowed - set(sys.stdlib_module_names) == set()
+
+
+def test_every_layer_of_the_core_is_looked_at():
+    assert {Path(path.parts[0]).stem for path in MODULES} == set(MAY_IMPORT)
+
+
+def test_a_wrong_arrow_would_be_found(tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        "def later():\n    from treefold import aggregators\n    import torch_geometric.nn\n"
+    )
+    assert {layer_of(module) for module in imported_modules(wrong)} == {
+        "treefold.aggregators",
+        "torch_geometric",
+    }
