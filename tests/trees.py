@@ -13,8 +13,6 @@ from treefold.reduction import TreePlan, tree_reduce
 from treefold.reduction.planning import PLANNERS
 from treefold.reduction.reference import fold_balanced, fold_carry
 
-torch.set_num_threads(1)  # pytest-xdist keeps the cores busy; more threads only get in their way
-
 BRACKETINGS = list(PLANNERS)
 REPEATABLE = ["balanced", "carry"]
 SIZES = st.lists(st.integers(0, 40), max_size=8)

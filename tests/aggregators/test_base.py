@@ -93,7 +93,7 @@ def test_rows_without_channels_are_refused(name):
 
 
 @every
-def test_a_wrong_type_of_x_is_refused_with_no_axes(name):
+def test_a_number_is_no_set_of_rows(name):
     with pytest.raises(ValueError, match=r"dim is -2, but x has 0 axes"):
         make(name)(torch.tensor(1.0))
 

@@ -216,7 +216,9 @@ def test_edges_may_be_an_edge_index_or_a_sparse_matrix(name):
     conv = stirred(SAGEConv(CHANNELS, 3, aggr=make(name))).double().eval()
     edges = torch.tensor([[1, 3, 0, 2], [0, 0, 1, 3]])  # sorted by target, none twice
     expected = conv(X, edges)
-    sparse = torch.sparse_coo_tensor(edges.flip(0), torch.ones(4).double(), (NUM_NODES, NUM_NODES))
+    sparse = torch.sparse_coo_tensor(
+        edges.flip(0), torch.ones(4).double(), (NUM_NODES, NUM_NODES), check_invariants=True
+    )
     sorted_edges = EdgeIndex(edges, sparse_size=(NUM_NODES, NUM_NODES), sort_order="col")
     for given in (sorted_edges, sorted_edges.fill_cache_(), sparse.coalesce()):
         torch.testing.assert_close(conv(X, given), expected)

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
 from treefold.experiments.overrides import override
 from treefold.experiments.recipe import Evaluation
@@ -35,7 +34,6 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def world():
-    torch.set_num_threads(1)
     return World()
 
 

@@ -3,8 +3,9 @@
 import pytest
 from report.synthetic import save_everything
 
-from treefold.report import write_report
 from treefold.report.content import read_content
+from treefold.report.markdown import report_markdown
+from treefold.report.page import page_html
 
 
 @pytest.fixture(scope="session")
@@ -18,5 +19,16 @@ def content(runs):
 
 
 @pytest.fixture(scope="session")
-def files(runs):
-    return write_report(runs, runs.parent / "report")
+def out(runs):
+    """Where the report lies, as far as links in the page know."""
+    return runs.parent / "report"
+
+
+@pytest.fixture(scope="session")
+def page(content, out):
+    return page_html(content, out)
+
+
+@pytest.fixture(scope="session")
+def table(content, out):
+    return report_markdown(content, out)

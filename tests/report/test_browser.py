@@ -7,8 +7,9 @@ import subprocess
 import pytest
 from report.synthetic import record, save
 
-from treefold.report import write_report
+from treefold.report.content import read_content
 from treefold.report.draw_plotly import plotly_figure
+from treefold.report.page import page_html
 
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -53,8 +54,10 @@ def plots_of(dom):
 
 
 @pytest.fixture(scope="module")
-def seen(files, tmp_path_factory):
-    return rendered(files.page, tmp_path_factory.mktemp("profile"))
+def seen(page, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("browser")
+    (folder / "report.html").write_text(page)
+    return rendered(folder / "report.html", folder / "profile")
 
 
 def test_every_figure_is_drawn_with_all_its_lines(seen, content):
@@ -87,8 +90,9 @@ def test_a_malicious_record_runs_no_script(tmp_path):
     evil = '<img src=x onerror="document.documentElement.dataset.evil=1">'
     save(tmp_path / "runs" / "a", record(evil, error=evil))
     save(tmp_path / "runs" / "b", record(f"</script>{evil}", departures=[evil]))
-    files = write_report(tmp_path / "runs", tmp_path / "out")
-    dom, console = rendered(files.page, tmp_path / "profile")
+    path = tmp_path / "report.html"
+    path.write_text(page_html(read_content(tmp_path / "runs"), tmp_path))
+    dom, console = rendered(path, tmp_path / "profile")
     assert "data-evil" not in dom
     assert "<img" not in dom[: dom.index('id="drawings"')]
     assert 'data-drawn="yes"' in dom

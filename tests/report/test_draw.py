@@ -67,6 +67,14 @@ def test_files_are_pictures_with_title_note_and_legend():
     assert "hidden" not in texts
 
 
+@pytest.mark.parametrize("kind", ["accuracy", "lambda", "seconds", "violation"])
+def test_every_kind_of_figure_is_drawn_with_its_labels(content, kind):
+    figure = next(figure for figure in content.figures if figure.slug.startswith(kind))
+    texts = re.findall(r"<!-- (.*?) -->", draw_files(figure)["svg"].decode())
+    labels = {line.label for line in figure.lines if line.in_legend}
+    assert labels | set(figure.x.labels) | {figure.title, figure.x.title} <= set(texts)
+
+
 def test_files_hold_the_colours_of_the_lines():
     svg = draw_files(FIGURE)["svg"].decode().lower()
     assert all(colour in svg for colour in ("#d55e00", "#0072b2", "#009e73"))

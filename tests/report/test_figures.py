@@ -1,7 +1,7 @@
 """Each figure shows the numbers of the records, at the right places."""
 
 import pytest
-from report.synthetic import OURS, SIZES, log_rows, record, save, sweep_record
+from report.synthetic import OURS, SCALED, SIZES, log_rows, record, save, sweep_record
 
 from treefold.report.content import read_content
 from treefold.report.figure import Line, log_axis, slug_of
@@ -41,6 +41,7 @@ def test_accuracy_marks_training_powers_of_two_the_paper_and_the_constant_answer
     assert (paper.x, paper.y, paper.mode) == ((32, 200), (0.998, 0.912), "markers")
     assert paper.low == pytest.approx((0.993, 0.907))
     constant = lines["best constant answer"]
+    assert constant.x == tuple(range(1, 201))
     assert constant.y[constant.x.index(200)] == pytest.approx(0.27926)
     assert "tab:2min_1k_baselines" in found.caption
 
@@ -66,7 +67,8 @@ def test_the_speed_figure_has_our_seconds_and_the_papers_with_their_source(conte
     assert lines["Binary-GRU-Assoc, paper's GPU"].y == (48.2, 79.4)
     assert lines["GRU, paper's GPU"].y == (46.6, 397.2)
     assert "fig:2min_speedtest" in found.caption
-    assert "A Processor, 2 cores" in found.caption
+    assert "65536 sets an epoch, in batches of 256; on A Processor, 2 cores." in found.caption
+    assert SCALED in found.caption
 
 
 def test_reported_seconds_in_a_record_come_before_those_of_the_paper(tmp_path):
@@ -118,7 +120,7 @@ def test_a_figure_says_so_where_rows_had_different_effort(tmp_path):
     save(tmp_path / "a", record("gru", 0))
     save(tmp_path / "b", record("sum", 0, epochs=20))
     (found,) = read_content(tmp_path).figures
-    assert found.note == "preset standard; GRU: 60 epochs, 1 seed; Sum: 20 epochs, 1 seed"
+    assert found.note == "preset standard; 60 epochs, 1 seed; Sum: 20 epochs, 1 seed"
 
 
 def test_figures_without_data_are_left_out(tmp_path):

@@ -16,9 +16,7 @@ def damage(folder, **changes):
 
 
 DAMAGES = {
-    "a name that is a number": ({"name": 5}, "`name` is 5; expected text"),
     "an empty name": ({"name": "/"}, "`name` is empty"),
-    "metrics that are a list": ({"metrics": [1]}, r"`metrics` is \[1\]; expected entries by name"),
     "an accuracy in words": ({"metrics": {"accuracy@32": "high"}}, "'high' for `accuracy@32`"),
     "accuracies without sizes": ({"metrics": {"accuracy": {"all": 1}}}, "numbers by set size"),
     "sets of nothing": ({"metrics": {"accuracy": {"0": 1}}}, "numbers by set size"),

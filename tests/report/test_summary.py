@@ -15,7 +15,7 @@ def test_it_says_what_was_compared_and_with_how_much_effort(content):
     assert said(content)[0] == (
         "second-minimum (preset standard; 60 epochs, 3 seeds): GRU, Binary-GRU-Assoc, Binary-GRU, "
         "PNA, Max and Sum learned to find the second smallest of a multiset of 8-bit integers, "
-        "from sets of at most 16, and were tested on sets of up to 200."
+        "from sets of at most 16; tested on sets of up to 200."
     )
 
 
@@ -72,6 +72,18 @@ def test_one_seed_makes_no_claim_about_ranges(tmp_path):
     for row in ("gru", "binary-gru"):
         save(tmp_path / row, record(row, 1))
     assert not any("range" in sentence for sentence in said(read_content(tmp_path)))
+
+
+def test_the_exact_monoid_learns_nothing_and_equals_are_not_ranked(tmp_path):
+    save(tmp_path / "oracle", record("oracle", metrics={"accuracy@32": 1.0}))
+    for row in ("gru", "sum"):
+        save(tmp_path / row, record(row, metrics={"accuracy@32": 0.25}, reported={}))
+    assert said(read_content(tmp_path)) == [
+        "second-minimum (preset standard; 60 epochs, 1 seed): GRU and Sum learned to find the "
+        "second smallest of a multiset of 8-bit integers, from sets of at most 16.",
+        "Size 32 (larger than in training): all have [0.250](#records-2).",
+        "One seed only: 3 of 3 rows; small differences mean little there.",
+    ]
 
 
 def test_every_link_leads_to_records_that_are_there(content):

@@ -1,9 +1,10 @@
 """The tables, word by word."""
 
-from report.synthetic import DEPARTURE, record, save, speed_record
+from report.synthetic import DEPARTURE, SCALED, record, save, speed_record
 
 from treefold.report.content import read_content
 from treefold.report.table import Column, Table, table_html, table_markdown
+from treefold.report.table_notes import in_ranges
 from treefold.report.text import Link
 
 
@@ -82,17 +83,24 @@ def test_a_seed_that_ran_twice_is_one_seed_in_two_runs(tmp_path):
 def test_seconds_beside_the_papers(tmp_path):
     save(tmp_path / "a", speed_record("gru", {20: [4.0, 5.0], 50: [7.0], 200: [45.0]}))
     save(tmp_path / "b", speed_record("sum", {20: [1.0], 200: [2.0]}))
-    assert markdown_of(tmp_path, "Seconds per epoch: set-speed")[4:] == [
+    assert markdown_of(tmp_path, "Seconds per epoch: set-speed")[2:] == [
+        "Mean over repetitions (lowest to highest). 65536 sets an epoch, in batches of 256; on "
+        r"A Processor, 2 cores. The paper's GPU: subsec:2min, Efficiency; fig:2min\_speedtest.",
+        "",
         "| aggregator | preset | seconds at size 20: ours | seconds at size 20: paper's GPU "
         "| seconds at size 20: ours / paper | seconds at size 200: ours "
         "| seconds at size 200: paper's GPU | seconds at size 200: ours / paper "
-        "| size 200 / size 20 |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
-        "| GRU (recurrent) | [standard](#records-1) (5 epochs, 1 seed) "
+        "| size 200 / size 20 | notes |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---|",
+        "| GRU (recurrent) | [standard](#records-1) (1 seed) "
         "| [4.50](#records-1) (4.00 to 5.00) | 46.6 ± 0.5 | [0.10](#records-1) "
-        "| [45.00](#records-1) | 397.2 ± 1.3 | [0.11](#records-1) | [10.0](#records-1) |",
-        "| Sum (fixed) | [standard](#records-2) (5 epochs, 1 seed) "
-        "| [1.00](#records-2) | – | – | [2.00](#records-2) | – | – | [2.0](#records-2) |",
+        "| [45.00](#records-1) | 397.2 ± 1.3 | [0.11](#records-1) | [10.0](#records-1) | 1 |",
+        "| Sum (fixed) | [standard](#records-2) (1 seed) "
+        "| [1.00](#records-2) | – | – | [2.00](#records-2) | – | – | [2.0](#records-2) | 1 |",
+        "",
+        "Notes, where a recipe departs from the published one:",
+        "",
+        f"1. {SCALED}",
     ]
 
 
@@ -110,6 +118,11 @@ def test_an_unfinished_run_with_metrics_shows_them_and_no_mean(tmp_path):
     row = table_markdown(table).splitlines()[-1]
     assert "size 200 0.880 (paper 0.912)" in row
     assert row.endswith("| loss is nan at step 7 |")
+
+
+def test_notes_are_numbered_in_ranges():
+    assert in_ranges([1, 2, 3, 7, 9, 10]) == "1–3, 7, 9–10"
+    assert in_ranges([]) == ""
 
 
 def test_heads_that_span_columns_are_one_cell_in_html():

@@ -25,8 +25,6 @@ from torch.optim.lr_scheduler import (
 from treefold.training.checkpoint import Checkpoint, CheckpointStore
 from treefold.training.state import capture, restore
 
-torch.set_num_threads(1)  # tiny tensors: several threads only wait for each other
-
 NUM_STEPS = 20
 
 

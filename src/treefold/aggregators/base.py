@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
 from treefold.aggregators.plan_cache import cached_groups
-from treefold.reduction import Groups, Rows
+from treefold.algebra import describe
+from treefold.reduction import Groups, Rows, TableRows
 from treefold.shapes import Shaped
 
 
@@ -58,4 +59,12 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
                 f"a group has {groups.max_size} elements, but max_num_elements is "
                 f"{max_num_elements}; nothing is cut off here, so leave max_num_elements out"
             )
-        return self.aggregate(x.movedim(dim, 0), groups).movedim(0, dim)
+        return self.aggregate(x.movedim(dim, 0), groups).movedim(0, dim % x.dim())
+
+
+def require_channels(x: Rows, channels: int) -> None:
+    """Refuse rows whose last axis is not `channels` long."""
+    found = x.table if isinstance(x, TableRows) else x
+    if not isinstance(found, Tensor) or found.dim() < 2 or found.shape[-1] != channels:
+        shapes = tuple(found.shape) if isinstance(found, Tensor) else describe(found)
+        raise ValueError(f"rows have shape {shapes}; expected [n, ..., {channels}]")

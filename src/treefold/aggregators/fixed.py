@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import aggr as pyg
 
-from treefold.aggregators.base import RaggedAggregation
+from treefold.aggregators.base import RaggedAggregation, require_channels
 from treefold.aggregators.plan_cache import plan_of
 from treefold.algebra import ExactMonoid, map_state
 from treefold.reduction import Groups, Rows, TableRows, take_rows, tree_reduce
@@ -46,6 +46,7 @@ class FixedAggregation(RaggedAggregation):
 
     def aggregate(self, x: Rows, groups: Groups) -> Tensor:
         """One row per group."""
+        require_channels(x, self.channels)
         rows = cast(Tensor, take_rows(x, groups.order))
         return cast(Tensor, self.aggregation(rows, groups.index, dim_size=groups.num_groups, dim=0))
 

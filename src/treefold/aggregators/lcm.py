@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import aggr as pyg
 
-from treefold.aggregators.base import RaggedAggregation
+from treefold.aggregators.base import RaggedAggregation, require_channels
 from treefold.aggregators.penalties import LawWeights
 from treefold.aggregators.plan_cache import plan_of
 from treefold.aggregators.tree_laws import TREE_LAWS, Reduction, Sampling, TreeStates
@@ -67,7 +67,8 @@ class LCMAggregation(RaggedAggregation):
 
         Agrees with it on sets of equal size. On others it must differ: PyG pads every set with
         zeros to the size of the largest in the batch and folds the zeros in, so that its answer
-        for a set depends on its neighbours in the batch.
+        for a set depends on its neighbours in the batch. PyG's layers reset their aggregator when
+        they are constructed, so put the result into `conv.aggr_module` afterwards.
         """
         if not isinstance(module, pyg.LCMAggregation):
             raise ValueError(f"got a {type(module).__name__}; expected PyG's LCMAggregation")
@@ -102,6 +103,11 @@ class LCMAggregation(RaggedAggregation):
         if plan is None:
             bracketing = self.bracketing if self.training else self.eval_bracketing
             plan = plan_of(groups, bracketing, self.generator)
+        elif plan.num_groups != groups.num_groups:
+            raise ValueError(
+                f"the plan is for {plan.num_groups} groups, but there are {groups.num_groups}; "
+                "make it from `groups.sizes`"
+            )
         if self.training and self.shuffle:
             groups = groups.shuffled(self.generator)
         rows = self._rows(x)[groups.order]
@@ -117,13 +123,10 @@ class LCMAggregation(RaggedAggregation):
 
     def _rows(self, x: Rows) -> TableRows:
         """Every row once through `project`; still to be gathered, so that the fold does it once."""
+        require_channels(x, self.in_channels)
         if not isinstance(x, TableRows):
             x = cast(Tensor, x)
             x = TableRows(x, torch.arange(x.shape[0], device=x.device))
-        if x.table.dim() < 2 or x.table.shape[-1] != self.in_channels:
-            raise ValueError(
-                f"rows have shape {tuple(x.table.shape)}; expected [n, ..., {self.in_channels}]"
-            )
         return x if self.project is None else TableRows(self.project(x.table), x.rows)
 
     def extra_repr(self) -> str:

@@ -59,7 +59,11 @@ _recorder: ContextVar[Penalties | None] = ContextVar("treefold_penalties", defau
 
 @contextmanager
 def record_penalties() -> Iterator[Penalties]:
-    """Collect the law losses of every aggregator that is applied inside, in training mode."""
+    """Collect the law losses of every aggregator that is applied inside, in training mode.
+
+    With `torch.utils.checkpoint`, which runs a forward pass again during the backward pass, keep
+    the block open until after `backward()`.
+    """
     penalties = Penalties()
     token = _recorder.set(penalties)
     try:

@@ -59,9 +59,11 @@ def cached_groups(
 ) -> Groups:
     """Groups from PyG's words, shared where `reuse_plans` says so."""
     shared = _shared.get()
-    if shared is None:
+    # Inference tensors do not tell whether they have changed.
+    changes_unseen = any(given is not None and given.is_inference() for given in (index, ptr))
+    if shared is None or changes_unseen:
         return groups_from_pyg(index, ptr, dim_size, num_rows, device)
-    key = (_memory(index), _memory(ptr), dim_size, num_rows)
+    key = (_memory(index), _memory(ptr), dim_size, num_rows, device)
     if key not in shared:
         # Holding the tensors keeps their memory from being given to others.
         made = groups_from_pyg(index, ptr, dim_size, num_rows, device)
@@ -84,14 +86,31 @@ def groups_from_pyg(
                 f"dim_size is {dim_size}, but ptr describes {groups.num_groups} groups; "
                 "leave dim_size out"
             )
-        if index is not None and not torch.equal(index.long(), groups.index):
-            raise ValueError("index and ptr describe different groups; give one of them")
+        if index is not None:
+            _require_agreement(Groups.from_index(index, groups.num_groups), index, groups)
         return groups
     if index is None:
         return Groups.from_sizes(torch.tensor([num_rows], device=device))
     if index.numel() != num_rows:
         raise ValueError(f"index has {index.numel()} entries, but x has {num_rows} rows along dim")
-    return Groups.from_index(index, dim_size)
+    try:
+        return Groups.from_index(index, dim_size)
+    except ValueError as error:
+        given = "" if dim_size is None else f" (dim_size is {dim_size})"
+        raise ValueError(f"{error}{given}") from None
+
+
+def _require_agreement(by_index: Groups, index: Tensor, by_ptr: Groups) -> None:
+    if index.numel() != by_ptr.num_rows or not torch.equal(by_index.sizes, by_ptr.sizes):
+        found, expected = by_index.sizes.tolist()[:8], by_ptr.sizes.tolist()[:8]
+        raise ValueError(
+            f"index makes groups of sizes {found}, ptr of {expected} (at most 8 are shown); "
+            "they must agree, or give one of them"
+        )
+    if not torch.equal(index.long(), by_ptr.index):
+        raise ValueError(
+            "ptr describes consecutive rows, but index is not sorted; give index alone"
+        )
 
 
 def _memory(tensor: Tensor | None) -> Any:

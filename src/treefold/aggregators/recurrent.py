@@ -5,7 +5,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from treefold.aggregators.base import RaggedAggregation
+from treefold.aggregators.base import RaggedAggregation, require_channels
 from treefold.aggregators.penalties import LawWeights
 from treefold.aggregators.plan_cache import packed_order_of
 from treefold.aggregators.tree_laws import Reduction, Sampling
@@ -16,7 +16,6 @@ from treefold.reduction import (
     Groups,
     PackedOrder,
     Rows,
-    TableRows,
     chain_fold,
     start_states,
     take_rows,
@@ -74,9 +73,7 @@ class RecurrentAggregation(RaggedAggregation):
         return groups.rearranged(number)
 
     def _run(self, x: Rows, groups: Groups) -> Tensor:
-        width = x.table.shape if isinstance(x, TableRows) else cast(Tensor, x).shape
-        if len(width) < 2 or width[-1] != self.channels:
-            raise ValueError(f"rows have shape {tuple(width)}; expected [n, ..., {self.channels}]")
+        require_channels(x, self.channels)
         packed, initial = packed_order_of(groups), self.cell.initial
         penalties = self.laws.recorder(self.training)
         keep_states = penalties is not None
@@ -120,8 +117,5 @@ def swap_loss(
     reached = map_state(lambda s: s.index_select(0, second + 1), after)
     x, y = rows.index_select(0, first), rows.index_select(0, second)
     swapped = cell(cell(before_first, y), x)
-    losses = [
-        sampling.mean_square(one, other, second.numel())
-        for one, other in zip(tensors_of(reached), tensors_of(swapped), strict=True)
-    ]
-    return torch.stack(losses).sum()
+    sides = (torch.cat(tensors_of(state), -1) for state in (reached, swapped))
+    return sampling.mean_square(*sides, expected_rows=second.numel())

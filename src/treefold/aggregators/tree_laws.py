@@ -58,7 +58,7 @@ class Sampling:
         shuffled = torch.randperm(candidates.numel(), generator=generator, device=device)
         return candidates[shuffled[: self.num_nodes].to(candidates.device)]
 
-    def mean_square(self, left: Tensor, right: Tensor, expected_rows: float) -> Tensor:
+    def mean_square(self, left: Tensor, right: Tensor, expected_rows: float | int) -> Tensor:
         """Squared distances of rows, summed and divided by how many are expected of the sample."""
         inner = left.shape[1:-1].numel()
         width = left.shape[-1] if self.reduction == "mean" else 1

@@ -91,7 +91,7 @@ class FoldBinaryGRU(torch.autograd.Function):
         dense, shared = work.projection(x, weight, bias)
         projection = shared or dense
         for run in work.runs(pairs_per_run(x)):
-            rows = states[run.rows]
+            rows = _rows(states, run)
             combine(
                 Pair.of(projection.project(rows, run)),
                 Pair.of(rows),
@@ -99,8 +99,9 @@ class FoldBinaryGRU(torch.autograd.Function):
                 Pair.of(kept[2 * run.nodes.start : 2 * run.nodes.stop]) if keeps else None,
             )
         groups = identity.expand(plan.num_groups, *x.shape[1:]).clone()
-        groups[plan.single_groups] = states[plan.num_rows - plan.num_singles : plan.num_rows]
-        groups[plan.root_groups] = nodes[plan.root_nodes]
+        singles = states[plan.num_rows - plan.num_singles : plan.num_rows]
+        groups.index_copy_(0, plan.single_groups, singles)
+        groups.index_copy_(0, plan.root_groups, nodes.index_select(0, plan.root_nodes))
         ctx.save_for_backward(x, weight, bias, identity, states, kept)
         ctx.work = work
         ctx.set_materialize_grads(False)
@@ -121,10 +122,9 @@ class FoldBinaryGRU(torch.autograd.Function):
             grad_states[plan.num_rows :] = grad_nodes
         if grad_groups is not None:
             singles = slice(plan.num_rows - plan.num_singles, plan.num_rows)
-            grad_states[singles] = grad_groups[plan.single_groups]
-            grad_states.index_add_(
-                0, plan.num_rows + plan.root_nodes, grad_groups[plan.root_groups]
-            )
+            grad_states[singles] = grad_groups.index_select(0, plan.single_groups)
+            to_roots = grad_groups.index_select(0, plan.root_groups)
+            grad_states[plan.num_rows :].index_add_(0, plan.root_nodes, to_roots)
             if plan.num_empty:
                 empty = grad_groups[plan.empty_groups]
                 grad_identity = empty.sum_to_size(1, *[1] * (x.dim() - 2), x.shape[-1]).view(-1)
@@ -133,7 +133,7 @@ class FoldBinaryGRU(torch.autograd.Function):
         projection = shared or dense
         buffer = torch.empty_like(dense.buffer)
         for run in reversed(list(work.runs(pairs_per_run(x)))):
-            rows, grad_rows = states[run.rows], grad_states[run.rows]
+            rows, grad_rows = _rows(states, run), _rows(grad_states, run)
             grad_projections = buffer[: rows.shape[0]]
             combine_backward(
                 grad_states[plan.num_rows :][run.nodes],
@@ -151,6 +151,11 @@ class FoldBinaryGRU(torch.autograd.Function):
         if shared is not None:
             shared.finish(grad_x)
         return grad_x, dense.grad_weight, dense.grad_bias, grad_identity, None
+
+
+def _rows(states: Tensor, run: Run) -> Tensor:
+    """The rows of a run: a view where they lie side by side, else a copy."""
+    return states[run.rows] if isinstance(run.rows, slice) else states.index_select(0, run.rows)
 
 
 def fold_binary_gru(

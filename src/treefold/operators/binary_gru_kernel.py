@@ -5,8 +5,9 @@ A row's six projections come from one multiplication with the stacked weights, i
     input side: reset, update, new   |   hidden side: reset, update, new
 
 For a pair (a, b), the cell GRU(a, b) takes a's input side and b's hidden side, GRU(b, a) the
-others, and a ⊕ b is their mean. What the gradients need
-is kept per cell: reset, update, new, hidden new.
+others, and a ⊕ b is their mean. What the gradients need is kept per cell: reset, update, new,
+hidden new. The projections called new come doubled, because tanh x = 2 σ(2x) - 1 takes a third of
+the time of `torch.tanh` on CPUs.
 """
 
 from typing import NamedTuple
@@ -30,6 +31,13 @@ class Pair(NamedTuple):
         return cls(*rows.view(rows.shape[0] // 2, 2, *rows.shape[1:]).unbind(1))
 
 
+def doubled_new(projection: Tensor) -> Tensor:
+    """Weights or biases, stacked for the six projections, with both of new's doubled."""
+    parts = projection.unflatten(0, (NUM_PROJECTIONS, -1))
+    factors = projection.new_tensor([1, 1, 2, 1, 1, 2])
+    return (parts * factors.view(-1, *[1] * (parts.dim() - 1))).flatten(0, 1)
+
+
 def combine(projections: Pair, states: Pair, out: Tensor, kept: Pair | None) -> None:
     """Write a ⊕ b into `out` and, for a gradient to come, what it needs into `kept`.
 
@@ -38,7 +46,7 @@ def combine(projections: Pair, states: Pair, out: Tensor, kept: Pair | None) -> 
     """
     sides = [side.split((2, 1, 2, 1), -2) for side in projections]
     hidden = [state.unsqueeze(-2) for state in states]
-    out = out.unsqueeze(-2)
+    out, minus_one = out.unsqueeze(-2), out.new_tensor(-1)
     for me, other in ((0, 1), (1, 0)):
         input_gates, input_new = sides[me][:2]
         hidden_gates, hidden_new = sides[other][2:]
@@ -47,20 +55,23 @@ def combine(projections: Pair, states: Pair, out: Tensor, kept: Pair | None) -> 
         else:
             gates, new, keep_hidden_new = kept[me].split((2, 1, 1), -2)
             torch.add(input_gates, hidden_gates, out=gates)
-            keep_hidden_new.copy_(hidden_new)
+            torch.mul(hidden_new, 0.5, out=keep_hidden_new)
         reset, update = gates.sigmoid_().split(1, -2)
         torch.addcmul(input_new, reset, hidden_new, out=new)
-        _tanh_(new)
+        torch.add(minus_one, new.sigmoid_(), alpha=2, out=new)
         if me == 0:
             torch.lerp(new, hidden[other], update, out=out)
         else:
-            out.add_(torch.lerp(new, hidden[other], update)).mul_(0.5)
+            out.lerp_(torch.lerp(new, hidden[other], update), 0.5)
 
 
 def combine_backward(
     grad: Tensor, states: Pair, kept: Pair, grad_states: Pair, grad_projections: Pair
 ) -> None:
-    """Add to `grad_states` what reaches the states directly; write `grad_projections`."""
+    """Add to `grad_states` what reaches the states directly; write `grad_projections`.
+
+    The latter are those of the projections as they are, none doubled.
+    """
     grad = grad * 0.5
     sides = [side.unbind(-2) for side in grad_projections]
     for me, other in ((0, 1), (1, 0)):
@@ -68,9 +79,8 @@ def combine_backward(
         to_reset, to_update, to_new = sides[me][:3]
         to_reset_hidden, to_update_hidden, to_hidden_new = sides[other][3:]
 
-        passed = grad * update
-        grad_states[other].add_(passed)
-        blocked = torch.sub(grad, passed, out=passed)  # grad (1 - update)
+        grad_states[other].addcmul_(grad, update)
+        blocked = torch.addcmul(grad, grad, update, value=-1)
 
         torch.sub(states[other], new, out=to_update).mul_(blocked).mul_(update)
         to_update_hidden.copy_(to_update)
@@ -82,11 +92,3 @@ def combine_backward(
         torch.mul(to_hidden_new, hidden_new, out=to_reset)
         to_reset.addcmul_(to_reset, reset, value=-1)
         to_reset_hidden.copy_(to_reset)
-
-
-def _tanh_(x: Tensor) -> None:
-    """Hyperbolic tangent in place, as 2 σ(2x) - 1: a third of the time of `torch.tanh` on CPUs."""
-    if x.device.type == "cpu":
-        x.mul_(2).sigmoid_().mul_(2).sub_(1)
-    else:
-        x.tanh_()

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from treefold.operators.binary_gru_kernel import NUM_PROJECTIONS
+from treefold.operators.binary_gru_kernel import NUM_PROJECTIONS, doubled_new
 
 
 class Run(NamedTuple):
@@ -38,7 +38,8 @@ class Dense:
         self, weight: Tensor, bias: Tensor, precision: torch.dtype, max_rows: int, inner: int
     ) -> None:
         self.weight = weight.to(precision)
-        self.bias = bias
+        self.forward_weight = doubled_new(self.weight)
+        self.forward_bias = doubled_new(bias)
         self.grad_weight = torch.zeros_like(weight)
         self.grad_bias = torch.zeros_like(bias)
         self.buffer = bias.new_empty(max_rows, inner, NUM_PROJECTIONS, weight.shape[1])
@@ -48,10 +49,10 @@ class Dense:
         out = self.buffer[: rows.shape[0]]
         flat = out.view(-1, self.weight.shape[0])
         if self.weight.dtype == rows.dtype:
-            torch.addmm(self.bias, _flat(rows), self.weight.t(), out=flat)
+            torch.addmm(self.forward_bias, _flat(rows), self.forward_weight.t(), out=flat)
         else:
-            product = _flat(rows).to(self.weight.dtype) @ self.weight.t()
-            torch.add(product, self.bias, out=flat)
+            product = _flat(rows).to(self.weight.dtype) @ self.forward_weight.t()
+            torch.add(product, self.forward_bias, out=flat)
         return out
 
     def backward(
@@ -78,12 +79,8 @@ class Shared:
 
     def __init__(self, dense: Dense, table: Tensor, leaves: Tensor) -> None:
         self.dense, self.table, self.leaves = dense, table, leaves
-        flat = torch.addmm(
-            dense.bias.to(dense.weight.dtype),
-            _flat(table).to(dense.weight.dtype),
-            dense.weight.t(),
-        )
-        self.projections = flat.to(table.dtype).view(
+        flat = _flat(table).to(dense.weight.dtype) @ dense.forward_weight.t()
+        self.projections = (flat + dense.forward_bias).view(
             *table.shape[:-1], NUM_PROJECTIONS, table.shape[-1]
         )
         self.grad = torch.zeros_like(self.projections)

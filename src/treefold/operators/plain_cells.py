@@ -19,7 +19,7 @@ def gru_step(
     reset = torch.sigmoid(input_reset + hidden_reset)
     update = torch.sigmoid(input_update + hidden_update)
     new = torch.tanh(input_new + reset * hidden_new)
-    return torch.lerp(new, hidden, update)
+    return new + update * (hidden - new)
 
 
 def lstm_step(

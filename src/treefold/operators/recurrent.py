@@ -117,7 +117,9 @@ class RecurrentLSTM(RecurrentCell):
             return fold_steps(self, rows, packed, initial)
         start = cast(tuple[Tensor, Tensor], start_states(initial, rows, packed.by_length.numel()))
         hidden, cell = (part.reshape(1, -1, self.channels) for part in start)
-        _, (hidden, cell) = self.rnn(_pack(rows, packed), (hidden, cell))
+        # Not every CPU has a half-precision LSTM, so autocast stays outside.
+        with torch.autocast(rows.device.type, enabled=False):
+            _, (hidden, cell) = self.rnn(_pack(rows, packed), (hidden, cell))
         return Chain((hidden.view(start[0].shape), cell.view(start[1].shape)), None)
 
 

@@ -10,6 +10,7 @@ from treefold.report.spread import Spread
 from treefold.report.styles import Dash
 from treefold.report.text import Link, Text
 
+Numbers: TypeAlias = tuple[float | int, ...]
 Mode: TypeAlias = Literal["lines", "lines+markers", "markers"]
 
 
@@ -19,7 +20,7 @@ class Axis:
 
     title: str
     log: bool = False
-    ticks: tuple[float, ...] = ()
+    ticks: Numbers = ()
     labels: tuple[str, ...] = ()
     limits: tuple[float, float] | None = None
 
@@ -42,11 +43,11 @@ class Line:
     """One curve, or with `markers` one kind of points; `low` and `high` are its range."""
 
     label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
+    x: Numbers
+    y: Numbers
     colour: str
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
+    low: Numbers = ()
+    high: Numbers = ()
     dash: Dash = "solid"
     mode: Mode = "lines"
     in_legend: bool = True
@@ -56,7 +57,7 @@ class Line:
 class Rule:
     """A vertical line across the figure."""
 
-    x: float
+    x: float | int
     label: str = ""
 
 

@@ -6,7 +6,11 @@ from treefold.report.constant_answer import best_constant
 from treefold.report.figure import Axis, Figure, Line, Rule, curve, slug_of
 from treefold.report.figure_notes import note_of, sources_of
 from treefold.report.groups import Group
+from treefold.report.published import Published
 from treefold.report.styles import GREY, Style
+from treefold.report.text import listed
+
+PREFIX = "accuracy@"
 
 
 def accuracy_figure(groups: Sequence[Group], styles: dict[str, Style]) -> Figure | None:
@@ -50,23 +54,24 @@ def _curve(group: Group, style: Style) -> Line | None:
     return curve(style.label, group.accuracy_by_size(), style.colour, style.dash)
 
 
+def _published_by_size(group: Group) -> dict[int, Published]:
+    names = (name for name in group.runs[0].record.reported if name.startswith(PREFIX))
+    sizes = {name.removeprefix(PREFIX): group.reported(name) for name in names}
+    found = {int(size): entry for size, entry in sizes.items() if size.isdecimal() and entry}
+    return {size: found[size] for size in sorted(found) if size > 0}
+
+
 def _published(group: Group, style: Style) -> Line | None:
-    found = {name.removeprefix("accuracy@"): name for name in group.runs[0].record.reported}
-    names = {int(size): name for size, name in sorted(found.items()) if size.isdecimal()}
-    points = {
-        size: entry for size, name in sorted(names.items()) if (entry := group.reported(name))
-    }
+    points = _published_by_size(group)
     if not points:
         return None
-    values = tuple(float(entry["value"]) for entry in points.values())
-    spreads = tuple(float(entry.get("spread") or 0.0) for entry in points.values())
     return Line(
         f"{style.label}, paper",
-        tuple(map(float, points)),
-        values,
+        tuple(points),
+        tuple(entry.value for entry in points.values()),
         style.colour,
-        tuple(v - s for v, s in zip(values, spreads, strict=True)),
-        tuple(v + s for v, s in zip(values, spreads, strict=True)),
+        tuple(entry.low for entry in points.values()),
+        tuple(entry.high for entry in points.values()),
         mode="markers",
         in_legend=False,
     )
@@ -74,6 +79,8 @@ def _published(group: Group, style: Style) -> Line | None:
 
 def _constant_line(group: Group, sizes: Sequence[int]) -> Line | None:
     task = group.runs[0].record.recipe.get("task")
+    # Exact at every size, also where no network was evaluated.
+    sizes = range(sizes[0], sizes[-1] + 1) if sizes[-1] <= 1000 else sizes
     found = {size: best_constant(task, size) for size in sizes} if isinstance(task, dict) else {}
     points = {size: value for size, value in found.items() if value is not None}
     if not points:
@@ -85,9 +92,9 @@ def _constant_line(group: Group, sizes: Sequence[int]) -> Line | None:
 def _caption(groups: Sequence[Group], sizes: Sequence[int]) -> str:
     sentences = ["The band is the range over seeds."] if _has_bands(groups) else []
     sentences.append("Vertical grid lines are powers of two, where a balanced tree gains a level.")
-    if any(_published(group, Style("", "", "")) for group in groups):
-        source = next(e["source"] for g in groups for e in g.runs[0].record.reported.values())
-        sentences.append(f"Diamonds are the paper's values ({source}).")
+    sources = {e.source for group in groups for e in _published_by_size(group).values()}
+    if sources:
+        sentences.append(f"Diamonds are the paper's values ({listed(sorted(sources))}).")
     if _constant_line(groups[0], sizes[:1]):
         sentences.append(
             "The dotted line is the best answer that ignores the set, computed exactly."

@@ -6,9 +6,10 @@ from treefold.report.figure import Axis, Figure, Line, curve, log_axis, slug_of
 from treefold.report.figure_accuracy import size_ticks
 from treefold.report.figure_notes import note_of, sources_of
 from treefold.report.groups import Group
-from treefold.report.hardware import machines_of
-from treefold.report.published import published_seconds
+from treefold.report.hardware import conditions_of
+from treefold.report.published_seconds import published_seconds
 from treefold.report.styles import Style
+from treefold.report.table_notes import notes_of
 
 
 def speed_figure(groups: Sequence[Group], styles: dict[str, Style]) -> Figure | None:
@@ -51,8 +52,8 @@ def _published(group: Group, style: Style) -> Line | None:
         tuple(map(float, points)),
         tuple(entry.value for entry in points.values()),
         style.colour,
-        tuple(entry.value - entry.spread for entry in points.values()),
-        tuple(entry.value + entry.spread for entry in points.values()),
+        tuple(entry.low for entry in points.values()),
+        tuple(entry.high for entry in points.values()),
         mode="markers",
     )
 
@@ -65,7 +66,8 @@ def _ticks(sizes: Sequence[int]) -> tuple[tuple[float, ...], tuple[str, ...]]:
 
 
 def _caption(groups: Sequence[Group]) -> str:
-    sentences = [f"Measured on: {machines_of(groups)}.", "The band is the range over repetitions."]
+    sentences = [conditions_of(groups), "The band is the range over repetitions."]
+    sentences += [f"{departure}." for departure in notes_of(groups)]
     sources = {e.source for group in groups for e in published_seconds(group).values()}
     if sources:
         sentences.append(f"Diamonds are the paper's GPU ({'; '.join(sorted(sources))}).")

@@ -10,13 +10,14 @@ from typing import Any
 
 from treefold.report.checks import BY_SIZE, SECONDS_BY_SIZE, is_finite
 from treefold.report.order import place_of
+from treefold.report.published import Published
 from treefold.report.runs import Run
 from treefold.report.spread import Spread, fold
 
 SWEEP = "-lambda"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Group:
     """All runs of one recipe; numbers come from the finished ones alone.
 
@@ -82,10 +83,10 @@ class Group:
         """Seconds per epoch at each set size, over seeds and repetitions."""
         return _by_size(run.record.metrics.get(SECONDS_BY_SIZE, {}) for run in self.finished)
 
-    def reported(self, name: str) -> dict[str, Any] | None:
-        """The published value of a metric, with its source."""
-        entries = (run.record.reported.get(name) for run in self.runs)
-        return next((e for e in entries if e and is_finite(e.get("value"))), None)
+    def reported(self, name: str) -> Published | None:
+        """The published value of a metric."""
+        entries = (Published.read(run.record.reported.get(name)) for run in self.runs)
+        return next(filter(None, entries), None)
 
 
 def group_runs(runs: Iterable[Run]) -> list[Group]:

@@ -1,37 +1,38 @@
-"""The paper's seconds per epoch, on a GPU: what our own are shown beside."""
+"""A number that somebody else has published, with its source."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from treefold.report.groups import Group
+from treefold.report.checks import is_finite
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published number with its source."""
+    """A published value, its spread if it came with one, and where it stands."""
 
     value: float
-    spread: float
+    spread: float | None
     source: str
 
+    @classmethod
+    def read(cls, entry: Mapping[str, Any] | None) -> "Published | None":
+        """An entry of a record's `reported`; None where it holds no value."""
+        if not entry or not is_finite(entry.get("value")):
+            return None
+        spread: Any = entry.get("spread")
+        return cls(
+            float(entry["value"]),
+            float(spread) if is_finite(spread) else None,
+            str(entry.get("source") or "source not recorded"),
+        )
 
-_SOURCE = "subsec:2min, Efficiency; fig:2min_speedtest"
-SECONDS = {
-    "binary-gru-assoc": {20: Published(48.2, 0.4, _SOURCE), 200: Published(79.4, 0.5, _SOURCE)},
-    "gru": {20: Published(46.6, 0.5, _SOURCE), 200: Published(397.2, 1.3, _SOURCE)},
-}
+    @property
+    def low(self) -> float:
+        """The lower end of the spread."""
+        return self.value - (self.spread or 0.0)
 
-
-def published_seconds(group: Group) -> dict[int, Published]:
-    """By set size: what the record brings as `seconds_per_epoch@n`, else what the paper says."""
-    found = dict(SECONDS.get(group.row, {}))
-    for name in group.runs[0].record.reported:
-        size = name.removeprefix("seconds_per_epoch@")
-        if (
-            size != name
-            and size.isdecimal()
-            and (entry := group.reported(name))
-            and entry["value"] > 0
-        ):
-            spread = float(entry.get("spread") or 0.0)
-            found[int(size)] = Published(float(entry["value"]), spread, str(entry.get("source")))
-    return dict(sorted(found.items()))
+    @property
+    def high(self) -> float:
+        """The upper end of the spread."""
+        return self.value + (self.spread or 0.0)

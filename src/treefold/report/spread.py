@@ -22,9 +22,9 @@ class Spread:
         return self.low <= other.high and other.low <= self.high
 
 
-def fold(values: Iterable[float | None]) -> Spread | None:
+def fold(values: Iterable[float | int | None]) -> Spread | None:
     """The spread of the values that are there and finite; None if there are none."""
-    found = [value for value in values if value is not None and is_finite(value)]
+    found = [float(value) for value in values if value is not None and is_finite(value)]
     if not found:
         return None
     deviation = statistics.stdev(found) if len(found) > 1 else None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from treefold.report.groups import Group
 from treefold.report.hardware import machines_of
-from treefold.report.published import published_seconds
+from treefold.report.published_seconds import published_seconds
 from treefold.report.styles import Style
 from treefold.report.table_speed import sizes_to_show
 from treefold.report.text import Link, Piece, Text

@@ -7,6 +7,7 @@ from treefold.report.figure_notes import effort_of
 from treefold.report.groups import Group
 from treefold.report.styles import Style
 from treefold.report.table import Column, Table
+from treefold.report.table_notes import note_cells, note_columns, notes_of
 from treefold.report.text import (
     Link,
     Small,
@@ -28,14 +29,14 @@ def accuracy_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table |
         return None
     metrics = accuracy_metrics(shown)
     published = [name for name in metrics if any(group.reported(name) for group in shown)]
-    notes = list(dict.fromkeys(d for group in shown for d in group.departures))
+    notes = notes_of(shown)
     columns = [
         Column("aggregator"),
         Column("preset"),
         *(column for name in metrics for column in _columns(name, name in published)),
         Column("parameters", number=True),
         Column("s/epoch", number=True),
-        *([Column("notes")] if notes else []),
+        *note_columns(notes),
     ]
     rows = []
     for _, members in groupby(shown, key=lambda group: group.variant):
@@ -47,8 +48,7 @@ def accuracy_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table |
             for name in metrics:
                 row += _cells(group, name, best[name], name in published)
             row += [_plain(group, "num_parameters", "{:,.0f}"), _seconds(group)]
-            numbers = (str(notes.index(departure) + 1) for departure in group.departures)
-            rows.append((*row, *([(", ".join(numbers),)] if notes else [])))
+            rows.append((*row, *note_cells(group, notes)))
     return Table(
         f"Accuracy: {shown[0].experiment}",
         _caption(shown, published),
@@ -100,10 +100,10 @@ def _cells(group: Group, metric: str, best: float | None, published: bool) -> li
         return [own]
     if theirs is None:
         return [own, (), ()]
-    paper = with_spread(theirs["value"], theirs.get("spread"))
+    paper = with_spread(theirs.value, theirs.spread)
     if ours is None:
         return [own, paper, ()]
-    return [own, paper, (Link(signed(ours.mean - theirs["value"]), group.anchor),)]
+    return [own, paper, (Link(signed(ours.mean - theirs.value), group.anchor),)]
 
 
 def _plain(group: Group, metric: str, form: str) -> Text:
@@ -121,10 +121,7 @@ def _caption(groups: Sequence[Group], published: Sequence[str]) -> str:
         sentences.append("Mean ± standard deviation over seeds (lowest to highest).")
     sentences.append("Bold: the highest mean of its preset.")
     sources = {
-        str(entry.get("source"))
-        for group in groups
-        for name in published
-        if (entry := group.reported(name))
+        entry.source for group in groups for name in published if (entry := group.reported(name))
     }
     if sources:
         sentences.append(f"The paper's values: {listed(sorted(sources))}; Δ: ours − paper.")

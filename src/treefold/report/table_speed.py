@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from treefold.report.figure_notes import effort_of
 from treefold.report.groups import Group
-from treefold.report.hardware import machines_of
-from treefold.report.published import published_seconds
+from treefold.report.hardware import conditions_of
+from treefold.report.published_seconds import published_seconds
 from treefold.report.styles import Style
 from treefold.report.table import Column, Table
+from treefold.report.table_notes import note_cells, note_columns, notes_of
 from treefold.report.text import Link, Small, Text, range_of, with_spread
 
 
@@ -23,21 +24,24 @@ def speed_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table | No
         heads = ["ours", "paper's GPU", "ours / paper"] if size in published else ["ours"]
         columns += [Column(head, f"seconds at size {size}", number=True) for head in heads]
     columns.append(Column(f"size {sizes[-1]} / size {sizes[0]}", number=True))
+    notes = notes_of(shown)
+    columns += note_columns(notes)
     rows: list[tuple[Text, ...]] = [
         (
             (styles[group.row].label, Small(styles[group.row].kind)),
             (Link(group.variant, group.anchor), Small(effort_of(group))),
             *(cell for size in sizes for cell in _cells(group, size, size in published)),
             _growth(group, sizes),
+            *note_cells(group, notes),
         )
         for group in shown
     ]
-    caption = f"Mean over repetitions (lowest to highest), on: {machines_of(shown)}."
+    caption = f"Mean over repetitions (lowest to highest). {conditions_of(shown)}"
     sources = {e.source for group in shown for e in published_seconds(group).values()}
     if sources:
         caption += f" The paper's GPU: {'; '.join(sorted(sources))}."
     title = f"Seconds per epoch: {shown[0].experiment}"
-    return Table(title, caption, tuple(columns), tuple(rows))
+    return Table(title, caption, tuple(columns), tuple(rows), tuple(notes))
 
 
 def sizes_to_show(groups: Sequence[Group]) -> list[int]:

@@ -42,7 +42,7 @@ def _so_far(group: Group, run: Run) -> Text:
     for name, value in run.record.metrics.items():
         if name.startswith(PREFIX) and is_number(value):
             theirs = group.reported(name)
-            beside = f" (paper {theirs['value']:.3f})" if theirs else ""
+            beside = f" (paper {theirs.value:.3f})" if theirs else ""
             pieces.append(f"{in_words(name)} {value:.3f}{beside}")
     validated = {row[_VALIDATION]: int(row["epoch"]) for row in run.log if _VALIDATION in row}
     if validated:

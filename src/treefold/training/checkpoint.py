@@ -69,7 +69,7 @@ class CheckpointStore:
 
         If the disk is full or read-only, this raises a `StorageError` and the earlier ones stay.
         """
-        number = 1 + max(self._numbers("json") | self._numbers("safetensors"), default=0)
+        number = 1 + max(self._numbers("json"), default=0)
         data, described = _pack(checkpoint.tensors)
         manifest = _seal(
             {"version": VERSION, "tensors": described, "state": encode(checkpoint.state, "state")}
