@@ -14,7 +14,6 @@ from torch import Tensor
 
 from treefold.operators.binary_gru_kernel import (
     NUM_KEPT,
-    Pair,
     combine,
     combine_backward,
 )
@@ -84,19 +83,20 @@ class FoldBinaryGRU(torch.autograd.Function):
         keeps = any(ctx.needs_input_grad)
         states = x.new_empty(plan.num_rows + plan.num_applications, *x.shape[1:])
         torch.index_select(x, 0, work.leaves, out=states[: plan.num_rows])
-        kept_rows = 2 * plan.num_applications if keeps else 0
-        kept = x.new_empty(kept_rows, x.shape[1], NUM_KEPT, x.shape[2])
-
         nodes = states[plan.num_rows :]
         dense, shared = work.projection(x, weight, bias)
         projection = shared or dense
+        # Without a gradient to come, what is kept of a run is overwritten by the next.
+        kept_rows = 2 * plan.num_applications if keeps else dense.buffer.shape[0]
+        kept = x.new_empty(kept_rows, x.shape[1], NUM_KEPT, x.shape[2])
         for run in work.runs(pairs_per_run(x)):
             rows = _rows(states, run)
+            first = 2 * run.nodes.start if keeps else 0
             combine(
-                Pair.of(projection.project(rows, run)),
-                Pair.of(rows),
+                projection.project(rows, run),
+                rows,
                 nodes[run.nodes],
-                Pair.of(kept[2 * run.nodes.start : 2 * run.nodes.stop]) if keeps else None,
+                kept[first : first + rows.shape[0]],
             )
         groups = identity.expand(plan.num_groups, *x.shape[1:]).clone()
         singles = states[plan.num_rows - plan.num_singles : plan.num_rows]
@@ -137,10 +137,10 @@ class FoldBinaryGRU(torch.autograd.Function):
             grad_projections = buffer[: rows.shape[0]]
             combine_backward(
                 grad_states[plan.num_rows :][run.nodes],
-                Pair.of(rows),
-                Pair.of(kept[2 * run.nodes.start : 2 * run.nodes.stop]),
-                Pair.of(grad_rows),
-                Pair.of(grad_projections),
+                rows,
+                kept[2 * run.nodes.start : 2 * run.nodes.stop],
+                grad_rows,
+                grad_projections,
             )
             projection.backward(grad_projections, rows, grad_rows, run)
             if isinstance(run.rows, Tensor):  # rows were gathered, so their gradients are a copy

@@ -10,25 +10,11 @@ hidden new. The projections called new come doubled, because tanh x = 2 σ(2x) -
 the time of `torch.tanh` on CPUs.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 NUM_PROJECTIONS = 6
 NUM_KEPT = 4
-
-
-class Pair(NamedTuple):
-    """The two sides of many pairs: for a, and for b, a view of one row per pair."""
-
-    a: Tensor
-    b: Tensor
-
-    @classmethod
-    def of(cls, rows: Tensor) -> "Pair":
-        """Neighbouring rows as pairs, without copying."""
-        return cls(*rows.view(rows.shape[0] // 2, 2, *rows.shape[1:]).unbind(1))
 
 
 def doubled_new(projection: Tensor) -> Tensor:
@@ -38,57 +24,79 @@ def doubled_new(projection: Tensor) -> Tensor:
     return (parts * factors.view(-1, *[1] * (parts.dim() - 1))).flatten(0, 1)
 
 
-def combine(projections: Pair, states: Pair, out: Tensor, kept: Pair | None) -> None:
-    """Write a ⊕ b into `out` and, for a gradient to come, what it needs into `kept`.
+def combine(projections: Tensor, rows: Tensor, out: Tensor, kept: Tensor) -> None:
+    """Write a ⊕ b into `out`, and what its gradient needs into `kept`.
 
-    States are `[pairs, inner, channels]`; projections and what is kept have an axis more, of
-    length 6 and 4, before the last.
+    Neighbouring rows are pairs: `rows` is `[2 pairs, inner, channels]`, `out` has half as many.
+    `projections` and `kept` have an axis more, of length 6 and 4, before the last; `kept` has its
+    cells where `projections` has its rows.
     """
-    sides = [side.split((2, 1, 2, 1), -2) for side in projections]
-    hidden = [state.unsqueeze(-2) for state in states]
-    out, minus_one = out.unsqueeze(-2), out.new_tensor(-1)
-    for me, other in ((0, 1), (1, 0)):
-        input_gates, input_new = sides[me][:2]
-        hidden_gates, hidden_new = sides[other][2:]
-        if kept is None:
-            gates, new = torch.add(input_gates, hidden_gates), torch.empty_like(out)
-        else:
-            gates, new, keep_hidden_new = kept[me].split((2, 1, 1), -2)
-            torch.add(input_gates, hidden_gates, out=gates)
-            torch.mul(hidden_new, 0.5, out=keep_hidden_new)
-        reset, update = gates.sigmoid_().split(1, -2)
-        torch.addcmul(input_new, reset, hidden_new, out=new)
-        torch.add(minus_one, new.sigmoid_(), alpha=2, out=new)
-        if me == 0:
-            torch.lerp(new, hidden[other], update, out=out)
-        else:
-            out.lerp_(torch.lerp(new, hidden[other], update), 0.5)
+    a, b = _pairs(rows)
+    (a_gates, _, a_hidden_gates, a_hidden_new), (b_gates, _, b_hidden_gates, b_hidden_new) = (
+        torch.split_with_sizes(side, (2, 1, 2, 1), -2) for side in _pairs(projections)
+    )
+    gates, new, hidden_new = torch.split_with_sizes(kept, (2, 1, 1), -2)
+    (first_gates, second_gates), (first_hidden, second_hidden) = _pairs(gates), _pairs(hidden_new)
+
+    torch.add(a_gates, b_hidden_gates, out=first_gates)
+    torch.add(b_gates, a_hidden_gates, out=second_gates)
+    reset, update = torch.split_with_sizes(gates.sigmoid_(), (1, 1), -2)
+    torch.mul(b_hidden_new, 0.5, out=first_hidden)
+    torch.mul(a_hidden_new, 0.5, out=second_hidden)
+    torch.addcmul(projections.narrow(-2, 2, 1), reset, hidden_new, value=2, out=new)
+    new.sigmoid_().mul_(2).sub_(1)
+
+    (first_new, second_new), (first_update, second_update) = (
+        _pairs(part.squeeze(-2)) for part in (new, update)
+    )
+    torch.lerp(first_new, b, first_update, out=out)
+    out.lerp_(torch.lerp(second_new, a, second_update), 0.5)
 
 
 def combine_backward(
-    grad: Tensor, states: Pair, kept: Pair, grad_states: Pair, grad_projections: Pair
+    grad: Tensor, rows: Tensor, kept: Tensor, grad_rows: Tensor, grad_projections: Tensor
 ) -> None:
-    """Add to `grad_states` what reaches the states directly; write `grad_projections`.
+    """Add to `grad_rows` what reaches the rows directly; write `grad_projections`.
 
     The latter are those of the projections as they are, none doubled.
     """
+    reset, update, new, hidden_new = kept.unbind(-2)
+    to_reset, to_update, to_new, _, _, to_hidden_new = grad_projections.unbind(-2)
+    (a, b), (first_update, second_update) = _pairs(rows), _pairs(update)
+    (first_new, second_new), (first_to_update, second_to_update) = _pairs(new), _pairs(to_update)
+
     grad = grad * 0.5
-    sides = [side.unbind(-2) for side in grad_projections]
-    for me, other in ((0, 1), (1, 0)):
-        reset, update, new, hidden_new = kept[me].unbind(-2)
-        to_reset, to_update, to_new = sides[me][:3]
-        to_reset_hidden, to_update_hidden, to_hidden_new = sides[other][3:]
+    grad_a, grad_b = _pairs(grad_rows)
+    grad_b.addcmul_(grad, first_update)
+    grad_a.addcmul_(grad, second_update)
+    both = grad.unsqueeze(1)
+    blocked = torch.addcmul(both, both, _cells(update), value=-1).view(new.shape)
 
-        grad_states[other].addcmul_(grad, update)
-        blocked = torch.addcmul(grad, grad, update, value=-1)
+    torch.sub(b, first_new, out=first_to_update)
+    torch.sub(a, second_new, out=second_to_update)
+    to_update.mul_(blocked).mul_(update)
 
-        torch.sub(states[other], new, out=to_update).mul_(blocked).mul_(update)
-        to_update_hidden.copy_(to_update)
+    # through tanh: blocked (1 - new²)
+    torch.addcmul(blocked, blocked * new, new, value=-1, out=to_new)
+    through = torch.mul(to_new, reset)
+    torch.mul(through, hidden_new, out=to_reset)
+    to_reset.addcmul_(to_reset, reset, value=-1)
 
-        # through tanh: blocked (1 - new²)
-        torch.addcmul(blocked, blocked * new, new, value=-1, out=to_new)
-        torch.mul(to_new, reset, out=to_hidden_new)
+    # What reaches a cell's hidden side belongs to the other row of its pair.
+    for into, found in (
+        (grad_projections.narrow(-2, 3, 2), grad_projections.narrow(-2, 0, 2)),
+        (to_hidden_new, through),
+    ):
+        (into_a, into_b), (first, second) = _pairs(into), _pairs(found)
+        into_b.copy_(first)
+        into_a.copy_(second)
 
-        torch.mul(to_hidden_new, hidden_new, out=to_reset)
-        to_reset.addcmul_(to_reset, reset, value=-1)
-        to_reset_hidden.copy_(to_reset)
+
+def _cells(rows: Tensor) -> Tensor:
+    """`[2 pairs, ...]` as `[pairs, 2, ...]`."""
+    return rows.unflatten(0, (rows.shape[0] // 2, 2))
+
+
+def _pairs(rows: Tensor) -> tuple[Tensor, ...]:
+    """The first rows of all pairs, and the second ones, without copying."""
+    return _cells(rows).unbind(1)

@@ -4,6 +4,7 @@ Rows are projected as they come (`Dense`); leaves from a table are projected onc
 table, and their projections gathered (`Shared`).
 """
 
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import torch
@@ -38,11 +39,28 @@ class Dense:
         self, weight: Tensor, bias: Tensor, precision: torch.dtype, max_rows: int, inner: int
     ) -> None:
         self.weight = weight.to(precision)
-        self.forward_weight = doubled_new(self.weight)
-        self.forward_bias = doubled_new(bias)
-        self.grad_weight = torch.zeros_like(weight)
-        self.grad_bias = torch.zeros_like(bias)
+        self.bias = bias
         self.buffer = bias.new_empty(max_rows, inner, NUM_PROJECTIONS, weight.shape[1])
+
+    @cached_property
+    def forward_weight(self) -> Tensor:
+        """The weights as `combine` wants their products."""
+        return doubled_new(self.weight)
+
+    @cached_property
+    def forward_bias(self) -> Tensor:
+        """The biases likewise."""
+        return doubled_new(self.bias)
+
+    @cached_property
+    def grad_weight(self) -> Tensor:
+        """The gradient of the weights so far."""
+        return torch.zeros_like(self.weight, dtype=self.bias.dtype)
+
+    @cached_property
+    def grad_bias(self) -> Tensor:
+        """The gradient of the biases so far."""
+        return torch.zeros_like(self.bias)
 
     def project(self, rows: Tensor, run: Run | None = None) -> Tensor:
         """Multiply."""
@@ -60,7 +78,8 @@ class Dense:
     ) -> None:
         """Two multiplications: to the rows, and to the weights."""
         flat, precision = grad.view(-1, self.weight.shape[0]), self.weight.dtype
-        self.grad_bias.add_(flat.sum(0))
+        ones = flat.new_ones(1, flat.shape[0])
+        self.grad_bias.unsqueeze(0).addmm_(ones, flat)
         if precision == rows.dtype:
             self.grad_weight.addmm_(flat.t(), _flat(rows))
             _flat(grad_rows).addmm_(flat, self.weight)
@@ -79,11 +98,21 @@ class Shared:
 
     def __init__(self, dense: Dense, table: Tensor, leaves: Tensor) -> None:
         self.dense, self.table, self.leaves = dense, table, leaves
-        flat = _flat(table).to(dense.weight.dtype) @ dense.forward_weight.t()
-        self.projections = (flat + dense.forward_bias).view(
-            *table.shape[:-1], NUM_PROJECTIONS, table.shape[-1]
-        )
-        self.grad = torch.zeros_like(self.projections)
+
+    @cached_property
+    def projections(self) -> Tensor:
+        """The projections of the table's rows."""
+        flat = _flat(self.table).to(self.dense.weight.dtype) @ self.dense.forward_weight.t()
+        return (flat + self.dense.forward_bias).view(*self._shape)
+
+    @cached_property
+    def grad(self) -> Tensor:
+        """The gradient of the projections of the table's rows so far."""
+        return self.table.new_zeros(self._shape)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (*self.table.shape[:-1], NUM_PROJECTIONS, self.table.shape[-1])
 
     def project(self, rows: Tensor, run: Run) -> Tensor:
         """Gather for leaves, multiply for nodes."""
