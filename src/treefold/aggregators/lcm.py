@@ -103,7 +103,7 @@ class LCMAggregation(RaggedAggregation):
         if plan is None:
             bracketing = self.bracketing if self.training else self.eval_bracketing
             plan = plan_of(groups, bracketing, self.generator)
-        elif plan.num_groups != groups.num_groups:
+        elif plan.num_groups != groups.num_groups and plan.num_rows == groups.order.numel():
             raise ValueError(
                 f"the plan is for {plan.num_groups} groups, but there are {groups.num_groups}; "
                 "make it from `groups.sizes`"

@@ -104,13 +104,11 @@ def _require_agreement(by_index: Groups, index: Tensor, by_ptr: Groups) -> None:
     if index.numel() != by_ptr.num_rows or not torch.equal(by_index.sizes, by_ptr.sizes):
         found, expected = by_index.sizes.tolist()[:8], by_ptr.sizes.tolist()[:8]
         raise ValueError(
-            f"index makes groups of sizes {found}, ptr of {expected} (at most 8 are shown); "
-            "they must agree, or give one of them"
+            f"index and ptr make groups of different sizes, {found} and {expected} (the first 8); "
+            "give one of them"
         )
     if not torch.equal(index.long(), by_ptr.index):
-        raise ValueError(
-            "ptr describes consecutive rows, but index is not sorted; give index alone"
-        )
+        raise ValueError("index and ptr disagree: ptr is about sorted rows, index is unsorted")
 
 
 def _memory(tensor: Tensor | None) -> Any:

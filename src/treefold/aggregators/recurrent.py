@@ -117,5 +117,5 @@ def swap_loss(
     reached = map_state(lambda s: s.index_select(0, second + 1), after)
     x, y = rows.index_select(0, first), rows.index_select(0, second)
     swapped = cell(cell(before_first, y), x)
-    sides = (torch.cat(tensors_of(state), -1) for state in (reached, swapped))
-    return sampling.mean_square(*sides, expected_rows=second.numel())
+    one, other = (torch.cat(tensors_of(state), -1) for state in (reached, swapped))
+    return sampling.mean_square(one, other, second.numel())

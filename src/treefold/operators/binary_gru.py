@@ -66,8 +66,7 @@ class BinaryGRU(Operator):
             leaves = plan.leaves if rows is None else rows[plan.leaves]
             repeat = table.shape[0] < plan.num_rows
             work = Work(plan, leaves, repeat, _multiplication_type(table), plain)
-            with torch.autocast(table.device.type, enabled=False):
-                groups, nodes = fold_binary_gru(source, weight, bias, identity, work)
+            groups, nodes = fold_binary_gru(source, weight, bias, identity, work)
         return Fold(
             groups.to(table.dtype).view(plan.num_groups, *feature),
             nodes.to(table.dtype).view(plan.num_applications, *feature),

@@ -99,8 +99,9 @@ class FoldBinaryGRU(torch.autograd.Function):
                 kept[first : first + rows.shape[0]],
             )
         groups = identity.expand(plan.num_groups, *x.shape[1:]).clone()
-        singles = states[plan.num_rows - plan.num_singles : plan.num_rows]
-        groups.index_copy_(0, plan.single_groups, singles)
+        if plan.num_singles:
+            singles = states[plan.num_rows - plan.num_singles : plan.num_rows]
+            groups.index_copy_(0, plan.single_groups, singles)
         groups.index_copy_(0, plan.root_groups, nodes.index_select(0, plan.root_nodes))
         ctx.save_for_backward(x, weight, bias, identity, states, kept)
         ctx.work = work
@@ -121,8 +122,9 @@ class FoldBinaryGRU(torch.autograd.Function):
         if grad_nodes is not None:
             grad_states[plan.num_rows :] = grad_nodes
         if grad_groups is not None:
-            singles = slice(plan.num_rows - plan.num_singles, plan.num_rows)
-            grad_states[singles] = grad_groups.index_select(0, plan.single_groups)
+            if plan.num_singles:
+                singles = slice(plan.num_rows - plan.num_singles, plan.num_rows)
+                grad_states[singles] = grad_groups.index_select(0, plan.single_groups)
             to_roots = grad_groups.index_select(0, plan.root_groups)
             grad_states[plan.num_rows :].index_add_(0, plan.root_nodes, to_roots)
             if plan.num_empty:
@@ -162,8 +164,14 @@ def fold_binary_gru(
     x: Tensor, weight: Tensor, bias: Tensor, identity: Tensor, work: Work
 ) -> tuple[Tensor, Tensor]:
     """The groups and the nodes of the fold of `x`, `[rows, inner, channels]`."""
-    groups, nodes = FoldBinaryGRU.apply(x, weight, bias, identity, work)  # type: ignore[no-untyped-call]
-    return groups, nodes
+    inputs = (x, weight, bias, identity, work)
+    result: tuple[Tensor, Tensor]
+    if torch.is_autocast_enabled(x.device.type):  # precision is ours to choose
+        with torch.autocast(x.device.type, enabled=False):
+            result = FoldBinaryGRU.apply(*inputs)  # type: ignore[no-untyped-call]
+    else:
+        result = FoldBinaryGRU.apply(*inputs)  # type: ignore[no-untyped-call]
+    return result
 
 
 def _plain_backward(

@@ -21,7 +21,8 @@ def doubled_new(projection: Tensor) -> Tensor:
     """Weights or biases, stacked for the six projections, with both of new's doubled."""
     parts = projection.unflatten(0, (NUM_PROJECTIONS, -1))
     factors = projection.new_tensor([1, 1, 2, 1, 1, 2])
-    return (parts * factors.view(-1, *[1] * (parts.dim() - 1))).flatten(0, 1)
+    doubled: Tensor = (parts * factors.view(-1, *[1] * (parts.dim() - 1))).flatten(0, 1)
+    return doubled
 
 
 def combine(projections: Tensor, rows: Tensor, out: Tensor, kept: Tensor) -> None:
@@ -40,17 +41,15 @@ def combine(projections: Tensor, rows: Tensor, out: Tensor, kept: Tensor) -> Non
 
     torch.add(a_gates, b_hidden_gates, out=first_gates)
     torch.add(b_gates, a_hidden_gates, out=second_gates)
-    reset, update = torch.split_with_sizes(gates.sigmoid_(), (1, 1), -2)
+    reset = gates.sigmoid_().narrow(-2, 0, 1)
     torch.mul(b_hidden_new, 0.5, out=first_hidden)
     torch.mul(a_hidden_new, 0.5, out=second_hidden)
     torch.addcmul(projections.narrow(-2, 2, 1), reset, hidden_new, value=2, out=new)
     new.sigmoid_().mul_(2).sub_(1)
 
-    (first_new, second_new), (first_update, second_update) = (
-        _pairs(part.squeeze(-2)) for part in (new, update)
-    )
-    torch.lerp(first_new, b, first_update, out=out)
-    out.lerp_(torch.lerp(second_new, a, second_update), 0.5)
+    first, second = _pairs(kept)
+    torch.lerp(first.select(-2, 2), b, first.select(-2, 1), out=out)
+    out.lerp_(torch.lerp(second.select(-2, 2), a, second.select(-2, 1)), 0.5)
 
 
 def combine_backward(
@@ -94,7 +93,7 @@ def combine_backward(
 
 def _cells(rows: Tensor) -> Tensor:
     """`[2 pairs, ...]` as `[pairs, 2, ...]`."""
-    return rows.unflatten(0, (rows.shape[0] // 2, 2))
+    return rows.view(rows.shape[0] // 2, 2, *rows.shape[1:])
 
 
 def _pairs(rows: Tensor) -> tuple[Tensor, ...]:

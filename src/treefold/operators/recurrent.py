@@ -112,7 +112,7 @@ class RecurrentLSTM(RecurrentCell):
         self, x: State, packed: PackedOrder, initial: State, keep_states: bool
     ) -> Chain:
         """By torch's own loop, unless all states are wanted: it keeps only their hidden part."""
-        rows = cast(Tensor, x)
+        rows = cast(Tensor, x).to(self.initial_hidden.dtype)
         if keep_states or are_transforms_active():
             return fold_steps(self, rows, packed, initial)
         start = cast(tuple[Tensor, Tensor], start_states(initial, rows, packed.by_length.numel()))
