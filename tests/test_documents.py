@@ -1,6 +1,8 @@
 """Every Python block of README and docs runs; the README stays short."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,20 @@ def test_all_python_blocks_run_in_order(document, monkeypatch):
     namespace = {"__name__": "document"}
     for block in blocks:
         exec(compile(block, document.name, "exec"), namespace)
+
+
+def test_the_readme_s_commands_run(tmp_path):
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.M)
+    commands = [line for block in blocks for line in block.splitlines() if line[:8] == "treefold"]
+    assert [command.split()[1] for command in commands] == ["list", "train", "sweep", "report"]
+    for command in commands:  # at the smallest preset
+        arguments = command.replace("--preset quick", "--preset smoke").split()[1:]
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "treefold.cli", *arguments],
+            **{"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 300},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "runs" / "report" / "report.html").stat().st_size < 6_000_000
 
 
 def test_the_readme_is_short():

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from treefold.shapes import Int
+from treefold.shapes import Int, Shaped
 
 
 def to_bits(numbers: Int[Tensor, " *n"], bits: int) -> Int[Tensor, " *n bits"]:
@@ -12,7 +12,7 @@ def to_bits(numbers: Int[Tensor, " *n"], bits: int) -> Int[Tensor, " *n bits"]:
     return (numbers.unsqueeze(-1) >> places) & 1
 
 
-def from_bits(digits: Int[Tensor, " *n bits"]) -> Int[Tensor, " *n"]:
+def from_bits(digits: Shaped[Tensor, " *n bits"]) -> Int[Tensor, " *n"]:
     """The integers with these binary digits, the lowest first."""
     places = torch.arange(digits.shape[-1], device=digits.device)
     return (digits.long() << places).sum(-1)
