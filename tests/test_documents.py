@@ -28,7 +28,10 @@ def test_the_readme_s_commands_run(tmp_path):
         arguments = command.replace("--preset quick", "--preset smoke").split()[1:]
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-m", "treefold.cli", *arguments],
-            **{"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 300},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
         assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "runs" / "report" / "report.html").stat().st_size < 6_000_000

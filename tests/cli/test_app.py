@@ -1,12 +1,13 @@
 """The command line: quick to answer, one-line errors, and the whole path from train to laws."""
 
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from treefold.cli.commands import parse_sizes, run_folder
-from treefold.records import Record
+from treefold.records import MetricsLog, Record
 
 TINY = ["--preset", "smoke", "--threads", "1", "--set", "training.epochs=1", "--set",
         "task.num_train=64", "--set", "model.channels=8", "--set", "task.num_evaluation=4",
@@ -105,3 +106,49 @@ def test_overrides_are_part_of_a_run_s_folder(tmp_path):
     changed = run_folder(tmp_path, "task/row", "quick", 0, ["training.epochs=5"])
     assert plain != changed
     assert plain == tmp_path / "task" / "row" / "quick" / "seed-0"
+
+
+def test_two_processes_train_one_model_with_the_losses_of_one(tmp_path):
+    """Without shuffling and law losses, the mean over a batch is that of its halves."""
+    options = [
+        *TINY,
+        "--set",
+        "aggregator.options.shuffle=false",
+        "--set",
+        "aggregator.options.bracketing=balanced",
+    ]
+    rows = []
+    for processes in (1, 2):
+        out = tmp_path / str(processes)
+        done = treefold(
+            "train", "second-minimum/binary-gru", "--out", out, "--processes", processes, *options
+        )
+        assert done.stdout.count("epoch 1/1") == 1
+        (folder,) = [path.parent for path in out.rglob("record.json")]
+        rows.append(MetricsLog.read(folder)[0])
+    for column in ("train_loss", "validation_loss", "train_accuracy", "law:associativity"):
+        assert rows[0][column] == pytest.approx(rows[1][column], rel=1e-4)
+
+
+def test_a_stopped_run_leaves_exit_code_130_and_can_be_resumed(tmp_path):
+    arguments = ["train", "second-minimum/sum", "--preset", "smoke", "--threads", "1"]
+    arguments += [
+        "--set",
+        "training.epochs=1000",
+        "--set",
+        "evaluation.sizes=1,32",
+        "--out",
+        tmp_path,
+    ]
+    child = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "treefold.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert "epoch 1/1000" in child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "stopped by SIGINT" in errors
+    assert "treefold resume" in errors
+    (folder,) = [path.parent for path in tmp_path.rglob("record.json")]
+    assert Record.read(folder).status == "stopped"

@@ -52,7 +52,7 @@ def train_rows(
     """Train the rows that a name stands for, one after the other."""
     changed = [override(found, assignments) for found in find_experiment(recipe, preset)]
     world = world_of(machine)
-    with choose_display(json_lines, quiet=world.rank > 0) as display:
+    with choose_display(json_lines, silent=world.rank > 0) as display:
         for experiment, overrides in changed:
             record = run(
                 experiment,
@@ -63,8 +63,7 @@ def train_rows(
                 overrides=overrides,
                 watcher=watch(display, experiment.name, experiment),
             )
-            if world.rank == 0:
-                display.finish(experiment.name, in_short(record))
+            display.finish(experiment.name, in_short(record))
 
 
 def resume_run(folder: Path, machine: "Machine") -> None:
@@ -72,7 +71,7 @@ def resume_run(folder: Path, machine: "Machine") -> None:
     record = Record.read(folder)
     experiment = experiment_of(record)
     world = world_of(machine)
-    with choose_display(json_lines=False, quiet=world.rank > 0) as display:
+    with choose_display(json_lines=False, silent=world.rank > 0) as display:
         watcher = watch(display, record.name, experiment)
         record = run(
             experiment,
@@ -82,8 +81,7 @@ def resume_run(folder: Path, machine: "Machine") -> None:
             world=world,
             watcher=watcher,
         )
-        if world.rank == 0:
-            display.finish(record.name, in_short(record))
+        display.finish(record.name, in_short(record))
 
 
 def evaluate_run(folder: Path, sizes: str | None, seed: int, machine: "Machine") -> None:

@@ -43,6 +43,16 @@ class Lines(Display):
             print(f"{name}: epoch {event['epoch']}/{event['epochs']}  {numbers(event)}", flush=True)
 
 
+class Silent(Display):
+    """Nothing, for all processes but the first."""
+
+    def show(self, name: str, event: Event) -> None:
+        """Say nothing."""
+
+    def finish(self, name: str, message: str) -> None:
+        """Say nothing."""
+
+
 class Json(Display):
     """Every event as a line of JSON, for a program that watches."""
 
@@ -116,11 +126,13 @@ class Throttle:
         return True
 
 
-def choose_display(json_lines: bool, quiet: bool = False) -> Display:
+def choose_display(json_lines: bool, silent: bool = False) -> Display:
     """Bars on a terminal, lines elsewhere, JSON for programs."""
+    if silent:
+        return Silent()
     if json_lines:
         return Json()
-    return Bars() if sys.stderr.isatty() and not quiet else Lines()
+    return Bars() if sys.stderr.isatty() else Lines()
 
 
 def numbers(event: Event) -> str:

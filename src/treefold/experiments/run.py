@@ -31,9 +31,12 @@ def run(
     watcher: Watcher | None = None,
 ) -> Record:
     """Train to the end, or go on with the run that is already in `folder`; gives its record."""
-    for place in (folder, folder / CHECKPOINTS):
-        check_writable(place)
-        remove_leftovers(place)
+    if world.rank == 0:
+        for place in (folder, folder / CHECKPOINTS):
+            check_writable(place)
+            remove_leftovers(place)
+        open_record(experiment, preset, seed, folder, overrides or {})
+    world.wait()
     record = open_record(experiment, preset, seed, folder, overrides or {})
     if record.status == "finished":
         return record

@@ -85,9 +85,12 @@ class Trainer:
                     self._finish_epoch(watcher)
                 if self._is_over():
                     return
-                if stop:
+                if self.world.any(bool(stop)):
                     self._save()
-                    raise Stopped(f"{stop.signal} at epoch {progress.epoch}, step {progress.step}")
+                    raise Stopped(
+                        f"stopped by {stop.signal or 'another process'} at epoch {progress.epoch}, "
+                        f"step {progress.step}; `treefold resume` goes on from here"
+                    )
         except NonFinite:
             self._save()
             raise

@@ -16,7 +16,8 @@ class World:
     """Where a model is trained: `device`, how many processes, and what passes between them."""
 
     def __init__(self, device: str = "cpu", precision: str = "32-true", processes: int = 1) -> None:
-        logging.getLogger("lightning.fabric").setLevel(logging.ERROR)
+        for name in ("lightning.fabric", "lightning_fabric"):
+            logging.getLogger(name).setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from lightning_fabric import Fabric  # noqa: PLC0415  (it takes a second to import)
@@ -66,6 +67,10 @@ class World:
         """The sum over processes."""
         total: Any = self._fabric.all_reduce(numbers, reduce_op="sum")
         return total if isinstance(total, Tensor) else torch.as_tensor(total)
+
+    def any(self, flag: bool) -> bool:
+        """Whether any process says so."""
+        return flag if self.size == 1 else bool(self.sum(torch.tensor(float(flag))) > 0)
 
     def wait(self) -> None:
         """Until all processes are here."""
