@@ -1,5 +1,6 @@
 """Presets: the same experiments at four prices, as data."""
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,16 @@ _OURS: dict[str, dict[str, Any]] = {
     "binary-gru-assoc": {"bracketing": "random", "law_nodes": 64, "law_reduction": "mean"},
 }
 
+_TRAINING = Training(
+    epochs=20,
+    batch_size=256,
+    learning_rate=2e-3,
+    optimizer="adamw",
+    weight_decay=0.01,
+    schedule="one-cycle",
+    clip_norm=1.0,
+)
+
 PRESETS: dict[str, Preset] = {
     "smoke": Preset(
         about="seconds: does it run?",
@@ -43,30 +54,14 @@ PRESETS: dict[str, Preset] = {
     ),
     "quick": Preset(
         about="the whole comparison in ten minutes on two cores",
-        training=Training(
-            epochs=20,
-            batch_size=256,
-            learning_rate=2e-3,
-            optimizer="adamw",
-            weight_decay=0.01,
-            schedule="one-cycle",
-            clip_norm=1.0,
-        ),
+        training=_TRAINING,
         evaluation=Evaluation(sizes=SOME_SIZES),
         task={"num_evaluation": 512},
         options=_OURS,
     ),
     "standard": Preset(
         about="what we publish: about ten minutes of one core a run, three seeds",
-        training=Training(
-            epochs=60,
-            batch_size=256,
-            learning_rate=2e-3,
-            optimizer="adamw",
-            weight_decay=0.01,
-            schedule="one-cycle",
-            clip_norm=1.0,
-        ),
+        training=dataclasses.replace(_TRAINING, epochs=60),
         evaluation=Evaluation(sizes=ALL_SIZES),
         options=_OURS,
         num_seeds=3,
