@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from treefold.records import Record
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -57,3 +59,15 @@ def test_all_local_links_and_file_names_exist(document):
     missing = [link for link in links if not (document.parent / link).exists()]
     missing += [name for name in named if not (ROOT / name).exists()]
     assert [name for name in missing if "gated_sum" not in name] == []
+
+
+def test_the_readme_s_results_are_those_of_the_records():
+    table = (ROOT / "README.md").read_text().partition("## Results")[2].partition("## Speed")[0]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| `")]
+    assert len(rows) == 6
+    for name, *numbers in rows:
+        folder = ROOT / "results" / "second-minimum" / name.strip(" `") / "quick" / "seed-0"
+        record = Record.read(folder)
+        columns = ("accuracy@1-16", "accuracy@32", "accuracy@200")
+        found = [[record.metrics[key], record.reported[key]["value"]] for key in columns]
+        assert [float(n) for n in numbers] == [round(value, 3) for pair in found for value in pair]
