@@ -18,9 +18,10 @@ from treefold.operators.binary_gru_kernel import (
     combine_backward,
 )
 from treefold.operators.binary_gru_projection import Dense, Run, Shared
+from treefold.operators.workspace import Lease
 from treefold.reduction import TreePlan
 
-CHUNK = 512 * 128
+CHUNK = 1024 * 128
 """Numbers of state per run of pairs, so that a run's projections stay in cache."""
 
 PlainFold: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
@@ -88,7 +89,8 @@ class FoldBinaryGRU(torch.autograd.Function):
         projection = shared or dense
         # Without a gradient to come, what is kept of a run is overwritten by the next.
         kept_rows = 2 * plan.num_applications if keeps else dense.buffer.shape[0]
-        kept = x.new_empty(kept_rows, x.shape[1], NUM_KEPT, x.shape[2])
+        lease = Lease((kept_rows, x.shape[1], NUM_KEPT, x.shape[2]), x)
+        kept = lease.tensor
         for run in work.runs(pairs_per_run(x)):
             rows = _rows(states, run)
             first = 2 * run.nodes.start if keeps else 0
@@ -104,7 +106,7 @@ class FoldBinaryGRU(torch.autograd.Function):
             groups.index_copy_(0, plan.single_groups, singles)
         groups.index_copy_(0, plan.root_groups, nodes.index_select(0, plan.root_nodes))
         ctx.save_for_backward(x, weight, bias, identity, states, kept)
-        ctx.work = work
+        ctx.work, ctx.lease = work, lease
         ctx.set_materialize_grads(False)
         return groups, nodes
 
@@ -117,7 +119,8 @@ class FoldBinaryGRU(torch.autograd.Function):
             return (*_plain_backward(work, (x, weight, bias, identity), grads), None)
         plan = work.plan
         grad_groups, grad_nodes = grads
-        grad_states = torch.zeros_like(states)
+        lease = Lease(states.shape, states)
+        grad_states = lease.tensor.zero_()
         grad_identity = torch.zeros_like(identity)
         if grad_nodes is not None:
             grad_states[plan.num_rows :] = grad_nodes
@@ -133,7 +136,7 @@ class FoldBinaryGRU(torch.autograd.Function):
 
         dense, shared = work.projection(x, weight, bias)
         projection = shared or dense
-        buffer = torch.empty_like(dense.buffer)
+        buffer = dense.buffer  # of projections, which are not needed any more
         for run in reversed(list(work.runs(pairs_per_run(x)))):
             rows, grad_rows = _rows(states, run), _rows(grad_states, run)
             grad_projections = buffer[: rows.shape[0]]

@@ -68,27 +68,29 @@ def combine_backward(
     grad_a, grad_b = _pairs(grad_rows)
     grad_b.addcmul_(grad, first_update)
     grad_a.addcmul_(grad, second_update)
-    both = grad.unsqueeze(1)
-    blocked = torch.addcmul(both, both, _cells(update), value=-1).view(new.shape)
 
+    blocked, both = to_reset, grad.unsqueeze(1)  # room that is not needed yet
+    torch.addcmul(both, both, _cells(update), value=-1, out=_cells(blocked))
     torch.sub(b, first_new, out=first_to_update)
     torch.sub(a, second_new, out=second_to_update)
     to_update.mul_(blocked).mul_(update)
 
     # through tanh: blocked (1 - new²)
-    torch.addcmul(blocked, blocked * new, new, value=-1, out=to_new)
-    through = torch.mul(to_new, reset)
-    torch.mul(through, hidden_new, out=to_reset)
-    to_reset.addcmul_(to_reset, reset, value=-1)
+    torch.mul(blocked, new, out=to_new)
+    torch.addcmul(blocked, to_new, new, value=-1, out=to_new)
 
-    # What reaches a cell's hidden side belongs to the other row of its pair.
-    for into, found in (
-        (grad_projections.narrow(-2, 3, 2), grad_projections.narrow(-2, 0, 2)),
-        (to_hidden_new, through),
-    ):
-        (into_a, into_b), (first, second) = _pairs(into), _pairs(found)
-        into_b.copy_(first)
-        into_a.copy_(second)
+    torch.mul(to_new, reset, out=to_reset)
+    _exchange(to_reset, to_hidden_new)
+    to_reset.mul_(hidden_new)
+    to_reset.addcmul_(to_reset, reset, value=-1)
+    _exchange(grad_projections.narrow(-2, 0, 2), grad_projections.narrow(-2, 3, 2))
+
+
+def _exchange(found: Tensor, into: Tensor) -> None:
+    """What reaches a cell's hidden side belongs to the other row of its pair."""
+    (first, second), (into_a, into_b) = _pairs(found), _pairs(into)
+    into_b.copy_(first)
+    into_a.copy_(second)
 
 
 def _cells(rows: Tensor) -> Tensor:

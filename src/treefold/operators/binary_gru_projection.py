@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from treefold.operators.binary_gru_kernel import NUM_PROJECTIONS, doubled_new
+from treefold.operators.workspace import Lease
 
 
 class Run(NamedTuple):
@@ -40,7 +41,8 @@ class Dense:
     ) -> None:
         self.weight = weight.to(precision)
         self.bias = bias
-        self.buffer = bias.new_empty(max_rows, inner, NUM_PROJECTIONS, weight.shape[1])
+        self._lease = Lease((max_rows, inner, NUM_PROJECTIONS, weight.shape[1]), bias)
+        self.buffer = self._lease.tensor
 
     @cached_property
     def forward_weight(self) -> Tensor:

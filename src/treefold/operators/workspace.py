@@ -1,0 +1,52 @@
+"""Memory that folds use again and again, instead of asking the system for it each time.
+
+On CPUs, fresh memory is paid for at its first touch, page by page, and large blocks go back to the
+system as soon as they are freed. A fold needs blocks of the same sizes step after step, so a few of
+them are kept. Devices with a caching allocator need none of this and get plain tensors.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+MAX_BYTES = 1 << 28
+"""How much memory is kept at most while nobody uses it."""
+
+_idle: list[Tensor] = []
+
+
+class Lease:
+    """A block of memory as a tensor of some shape; it can be used again once the lease is gone.
+
+    Nothing that outlives the lease may share the tensor's memory.
+    """
+
+    def __init__(self, shape: Sequence[int], like: Tensor) -> None:
+        self._block = _take(prod(shape), like) if like.device.type == "cpu" else None
+        if self._block is None:
+            self.tensor = like.new_empty(shape)
+        else:
+            self.tensor = self._block[: prod(shape)].view(*shape)
+
+    def __del__(self) -> None:
+        block = getattr(self, "_block", None)
+        if block is not None and sum(map(_num_bytes, _idle)) + _num_bytes(block) <= MAX_BYTES:
+            _idle.append(block)
+
+
+def _take(count: int, like: Tensor) -> Tensor:
+    """The smallest idle block that is large enough and not wastefully larger, or a new one."""
+    fitting = [
+        (block.numel(), place)
+        for place, block in enumerate(_idle)
+        if block.dtype == like.dtype and count <= block.numel() <= 2 * count
+    ]
+    if fitting:
+        return _idle.pop(min(fitting)[1])
+    return torch.empty(count + count // 8, dtype=like.dtype)
+
+
+def _num_bytes(block: Tensor) -> int:
+    return block.numel() * block.element_size()

@@ -1,0 +1,102 @@
+"""Memory is used again once nobody holds it, and never before."""
+
+import gc
+import threading
+
+import pytest
+import torch
+
+from treefold.operators import BinaryGRU, workspace
+from treefold.operators.workspace import Lease
+from treefold.reduction import plan_tree, tree_reduce
+
+LIKE = torch.zeros((), dtype=torch.float64)
+
+
+@pytest.fixture(autouse=True)
+def _empty(monkeypatch):
+    monkeypatch.setattr(workspace, "_idle", [])
+
+
+def test_memory_is_used_again_once_its_lease_is_gone():
+    lease = Lease((10, 3), LIKE)
+    where = lease.tensor.data_ptr()
+    del lease
+    assert Lease((9, 3), LIKE).tensor.data_ptr() == where
+
+
+def test_two_leases_never_share_memory():
+    first, second = Lease((10,), LIKE), Lease((10,), LIKE)
+    first.tensor.fill_(1)
+    second.tensor.fill_(2)
+    assert first.tensor.tolist() == [1] * 10
+
+
+@pytest.mark.parametrize("wanted", [(100,), (1,)])
+def test_blocks_too_small_or_wastefully_large_are_left_alone(wanted):
+    idle = Lease((10,), LIKE)
+    where = idle.tensor.data_ptr()
+    del idle
+    assert Lease(wanted, LIKE).tensor.data_ptr() != where
+
+
+def test_types_are_kept_apart_and_shapes_are_those_asked_for():
+    del_me = Lease((10,), LIKE)
+    del del_me
+    lease = Lease((2, 0, 3), LIKE.float())
+    assert lease.tensor.dtype == torch.float32
+    assert lease.tensor.shape == (2, 0, 3)
+
+
+def test_idle_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(workspace, "MAX_BYTES", 1000)
+    leases = [Lease((50,), LIKE) for _ in range(10)]
+    leases.clear()
+    gc.collect()
+    assert 0 < sum(block.numel() * 8 for block in workspace._idle) <= 1000
+
+
+def gradients(out, x, op, retain):
+    out.sum().backward(retain_graph=retain)
+    found = [x.grad.clone(), *(p.grad.clone() for p in op.parameters())]
+    x.grad = None
+    op.zero_grad()
+    return found
+
+
+def test_a_graph_that_is_kept_gives_its_gradients_again_after_other_folds():
+    torch.manual_seed(0)
+    op, plan = BinaryGRU(4).double(), plan_tree([5, 3, 8])
+    x = torch.randn(16, 4, dtype=torch.float64, requires_grad=True)
+    out = tree_reduce(op, x, plan)
+    once = gradients(out, x, op, retain=True)
+    for _ in range(3):  # folds of the same size, which would take the memory if it were free
+        tree_reduce(op, torch.randn(16, 4, dtype=torch.float64, requires_grad=True), plan)
+    again = gradients(out, x, op, retain=False)
+    assert all(torch.equal(one, other) for one, other in zip(once, again, strict=True))
+
+
+def test_folds_in_threads_do_not_disturb_each_other():
+    torch.manual_seed(0)
+    op, plan = BinaryGRU(4).double(), plan_tree([5, 3, 8])
+    inputs = [torch.randn(16, 4, dtype=torch.float64) for _ in range(4)]
+    with torch.no_grad():
+        expected = [tree_reduce(op, x, plan) for x in inputs]
+    wrong = []
+
+    def fold(x, answer):
+        for _ in range(20):
+            y = x.clone().requires_grad_()
+            out = tree_reduce(op, y, plan)
+            torch.autograd.grad(out.sum(), y)
+            if not torch.equal(out, answer):
+                wrong.append(out)
+
+    threads = [
+        threading.Thread(target=fold, args=pair) for pair in zip(inputs, expected, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
