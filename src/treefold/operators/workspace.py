@@ -5,6 +5,7 @@ system as soon as they are freed. A fold needs blocks of the same sizes step aft
 them are kept. Devices with a caching allocator need none of this and get plain tensors.
 """
 
+import threading
 from collections.abc import Sequence
 from math import prod
 
@@ -15,6 +16,7 @@ MAX_BYTES = 1 << 28
 """How much memory is kept at most while nobody uses it."""
 
 _idle: list[Tensor] = []
+_lock = threading.RLock()  # a lease may end, by garbage collection, while another begins
 
 
 class Lease:
@@ -32,19 +34,23 @@ class Lease:
 
     def __del__(self) -> None:
         block = getattr(self, "_block", None)
-        if block is not None and sum(map(_num_bytes, _idle)) + _num_bytes(block) <= MAX_BYTES:
-            _idle.append(block)
+        if block is None:
+            return
+        with _lock:
+            if sum(map(_num_bytes, _idle)) + _num_bytes(block) <= MAX_BYTES:
+                _idle.append(block)
 
 
 def _take(count: int, like: Tensor) -> Tensor:
     """The smallest idle block that is large enough and not wastefully larger, or a new one."""
-    fitting = [
-        (block.numel(), place)
-        for place, block in enumerate(_idle)
-        if block.dtype == like.dtype and count <= block.numel() <= 2 * count
-    ]
-    if fitting:
-        return _idle.pop(min(fitting)[1])
+    with _lock:
+        fitting = [
+            (block.numel(), place)
+            for place, block in enumerate(_idle)
+            if block.dtype == like.dtype and count <= block.numel() <= 2 * count
+        ]
+        if fitting:
+            return _idle.pop(min(fitting)[1])
     return torch.empty(count + count // 8, dtype=like.dtype)
 
 
