@@ -18,6 +18,7 @@ import torch_geometric
 import treefold
 from benchmarks import hub
 from benchmarks.cases import CASES
+from treefold.records import hardware
 
 HERE = Path(__file__).parent
 COLUMNS = ("what", "against", "ratio (quartiles)", "to reach", "reached", "note")
@@ -66,7 +67,7 @@ def page(tables: dict[str, list[list[str]]]) -> str:
     lines = [
         "# The speed of treefold's folds, as ratios",
         "",
-        f"Made by `make bench` on {now:%Y-%m-%d}, {processor()}, {torch.get_num_threads()} cores, "
+        f"Made by `make bench` on {now:%Y-%m-%d}, {hardware()['cpu']}, {torch.get_num_threads()} cores, "
         f"Python {platform.python_version()}, torch {torch.__version__.split('+')[0]}, "
         f"torch_geometric {torch_geometric.__version__}, treefold {treefold.__version__}.",
         "",
@@ -82,12 +83,6 @@ def page(tables: dict[str, list[list[str]]]) -> str:
     return "\n".join(lines) + "\n\n" + notes.read_text()
 
 
-def processor() -> str:
-    info = Path("/proc/cpuinfo")
-    names = [line for line in info.read_text().splitlines() if "model name" in line] if info.exists() else []
-    return names[0].split(":")[1].strip() if names else platform.processor() or platform.machine()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int)
@@ -101,7 +96,7 @@ def main() -> None:
         "Two threads": rows_in_a_process(2),
         "Time and memory beside a hub": [hub_row()],
     }
-    where = f"{processor().lower().replace(' ', '-')}-{platform.system().lower()}"
+    where = f"{hardware()['cpu'].lower().replace(' ', '-')}-{platform.system().lower()}"
     path = HERE / f"folds_{where}_{datetime.date.today():%Y-%m}.md"
     path.write_text(page(tables))
     print(path.read_text())

@@ -1,4 +1,4 @@
-"""The same set, alone and beside a larger one: PyG's LCM changes its answer, treefold's does not."""
+"""The same set, alone and beside a larger one: PyG's LCM changes its answer, ours does not."""
 
 import torch
 from torch_geometric.nn import aggr as pyg
