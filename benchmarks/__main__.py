@@ -63,11 +63,11 @@ def hub_row() -> list[str]:
 
 
 def page(tables: dict[str, list[list[str]]]) -> str:
-    now = datetime.datetime.now(datetime.UTC)
+    now, machine = datetime.datetime.now(datetime.UTC), hardware()
     lines = [
         "# The speed of treefold's folds, as ratios",
         "",
-        f"Made by `make bench` on {now:%Y-%m-%d}, {hardware()['cpu']}, {torch.get_num_threads()} cores, "
+        f"Made by `make bench` on {now:%Y-%m-%d}, {machine['cpu']}, {machine['cores']} cores, "
         f"Python {platform.python_version()}, torch {torch.__version__.split('+')[0]}, "
         f"torch_geometric {torch_geometric.__version__}, treefold {treefold.__version__}.",
         "",
