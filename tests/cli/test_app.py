@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -152,3 +153,19 @@ def test_a_stopped_run_leaves_exit_code_130_and_can_be_resumed(tmp_path):
     assert "treefold resume" in errors
     (folder,) = [path.parent for path in tmp_path.rglob("record.json")]
     assert Record.read(folder).status == "stopped"
+
+
+def test_a_sweep_is_handed_to_a_cluster_one_job_a_run(tmp_path):
+    """submitit's own stand-in for SLURM runs the jobs here."""
+    sweep = ["sweep", "second-minimum/sum", "--seeds", "2", "--out", tmp_path]
+    sweep += [part for part in TINY if part not in ("--threads", "1")]
+    done = treefold(*sweep, "--slurm", "cluster=local", "--slurm", "timeout_min=5")
+    assert done.stdout.count("submitted as") == 2
+    deadline = time.monotonic() + 120
+    finished = set()
+    while len(finished) < 2 and time.monotonic() < deadline:
+        time.sleep(0.5)
+        records = [Record.read(path.parent) for path in tmp_path.rglob("record.json")]
+        finished = {record.seed for record in records if record.status == "finished"}
+    assert finished == {0, 1}
+    assert "2 runs, 2 of them finished already" in treefold(*sweep).stdout
