@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from treefold.operators import BinaryGRU, workspace
+from treefold.operators import BinaryGRU, binary_gru_fold, workspace
 from treefold.operators.workspace import Lease
 from treefold.reduction import plan_tree, tree_reduce
 
@@ -100,3 +100,23 @@ def test_folds_in_threads_do_not_disturb_each_other():
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_without_a_gradient_to_come_nothing_is_kept_for_it(monkeypatch):
+    monkeypatch.setattr(binary_gru_fold, "CHUNK", 8)  # two pairs a run
+    shapes = []
+
+    class Watched(Lease):
+        def __init__(self, shape, like):
+            shapes.append(tuple(shape))
+            super().__init__(shape, like)
+
+    monkeypatch.setattr(binary_gru_fold, "Lease", Watched)
+    op, plan = BinaryGRU(4), plan_tree([100])
+    x = torch.randn(100, 4, requires_grad=True)
+    tree_reduce(op, x, plan)
+    assert shapes == [(2 * 99, 1, 4, 4)]
+    shapes.clear()
+    with torch.no_grad():
+        tree_reduce(op, x, plan)
+    assert shapes == [(2 * 2, 1, 4, 4)]

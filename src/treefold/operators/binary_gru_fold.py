@@ -77,11 +77,16 @@ class FoldBinaryGRU(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, identity: Tensor, work: Work
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        identity: Tensor,
+        work: Work,
+        keeps: bool,
     ) -> tuple[Tensor, Tensor]:
-        """Level by level into one buffer."""
+        """Level by level into one buffer; `keeps` says that a gradient is to come."""
         plan = work.plan
-        keeps = any(ctx.needs_input_grad)
         states = x.new_empty(plan.num_rows + plan.num_applications, *x.shape[1:])
         torch.index_select(x, 0, work.leaves, out=states[: plan.num_rows])
         nodes = states[plan.num_rows :]
@@ -116,7 +121,7 @@ class FoldBinaryGRU(torch.autograd.Function):
         x, weight, bias, identity, states, kept = ctx.saved_tensors
         work: Work = ctx.work
         if torch.is_grad_enabled():
-            return (*_plain_backward(work, (x, weight, bias, identity), grads), None)
+            return (*_plain_backward(work, (x, weight, bias, identity), grads), None, None)
         plan = work.plan
         grad_groups, grad_nodes = grads
         lease = Lease(states.shape, states)
@@ -155,7 +160,7 @@ class FoldBinaryGRU(torch.autograd.Function):
         grad_x.index_add_(0, work.leaves, grad_states[: plan.num_rows])
         if shared is not None:
             shared.finish(grad_x)
-        return grad_x, dense.grad_weight, dense.grad_bias, grad_identity, None
+        return grad_x, dense.grad_weight, dense.grad_bias, grad_identity, None, None
 
 
 def _rows(states: Tensor, run: Run) -> Tensor:
@@ -167,7 +172,9 @@ def fold_binary_gru(
     x: Tensor, weight: Tensor, bias: Tensor, identity: Tensor, work: Work
 ) -> tuple[Tensor, Tensor]:
     """The groups and the nodes of the fold of `x`, `[rows, inner, channels]`."""
-    inputs = (x, weight, bias, identity, work)
+    tensors = (x, weight, bias, identity)
+    keeps = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    inputs = (*tensors, work, keeps)
     result: tuple[Tensor, Tensor]
     if torch.is_autocast_enabled(x.device.type):  # precision is ours to choose
         with torch.autocast(x.device.type, enabled=False):
