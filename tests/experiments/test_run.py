@@ -131,6 +131,7 @@ def test_a_polite_stop_saves_within_the_epoch_and_changes_no_number(
         tmp_path, world, watcher=Watcher(step=lambda progress, steps: after.append(progress.step))
     )
     assert len(seen) + len(after) == 12  # no step is taken twice
+    assert Record.read(tmp_path).error is None
     assert numbers(tmp_path) == numbers(undisturbed)
 
 

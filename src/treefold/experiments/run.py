@@ -43,10 +43,15 @@ def run(
     watcher = watcher or Watcher()
     trainer = Trainer(experiment, seed, folder, world)
 
-    def close(status: Any, **entries: Any) -> Record:
+    def close(status: Any, error: str | None = None, **entries: Any) -> Record:
         epochs = len(trainer.log.read(folder)) if world.rank == 0 else 0
         closed = dataclasses.replace(
-            record, status=status, seconds=trainer.standing.seconds, epochs=epochs, **entries
+            record,
+            status=status,
+            error=error,  # not that of an earlier stop
+            seconds=trainer.standing.seconds,
+            epochs=epochs,
+            **entries,
         )
         if world.rank == 0:
             closed.write(folder)
