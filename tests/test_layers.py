@@ -17,7 +17,11 @@ MAY_IMPORT = {
     "names": set(),
     "algebra": {"torch", "treefold.algebra"},
     "reduction": {"torch", "treefold.algebra", "treefold.reduction"},
-    "operators": {"torch", "treefold.algebra", "treefold.reduction", "treefold.operators"},
+    "kernels": {"numpy", "numba", "llvmlite"},
+    "operators": {
+        *{"torch", "numpy", "treefold.kernels"},
+        *{"treefold.algebra", "treefold.reduction", "treefold.operators"},
+    },
     "aggregators": {"torch", "torch_geometric", *CORE},
     "tasks": {"torch", *CORE, "treefold.tasks"},
     "models": {"torch", *CORE, "treefold.tasks", "treefold.models"},

@@ -52,10 +52,10 @@ def plan(request):
     return plan_tree(RAGGED, request.param, seeded())
 
 
-def source_and_rows(layout):
+def source_and_rows(layout, dtype=torch.float64):
     """A leaf tensor to be differentiated, and the rows to fold; the last of a table go unused."""
     num_rows, inner = LAYOUTS[layout]
-    source = normal(num_rows, *inner, CHANNELS, seed=3).requires_grad_()
+    source = normal(num_rows, *inner, CHANNELS, seed=3, dtype=dtype).requires_grad_()
     if "table" not in layout:
         return source, source
     return source, TableRows(source, torch.randint(num_rows - 2, (TOTAL,), generator=seeded(1)))
@@ -77,6 +77,18 @@ def assert_folds_agree(op, layout, plan, **options):
 
 def test_values_and_gradients_are_those_of_the_plain_fold(op, layout, plan):
     assert_folds_agree(op, layout, plan)
+
+
+@pytest.mark.parametrize("with_compiled_loops", [True, False])
+def test_single_precision_agrees_with_double(op, layout, plan, with_compiled_loops, monkeypatch):
+    if not with_compiled_loops:
+        monkeypatch.setattr("treefold.operators.binary_gru_arithmetic.compiled", lambda: None)
+    source, x = source_and_rows(layout)
+    expected = results(tree_fold(op, x, plan), source, op)
+    source, x = source_and_rows(layout, torch.float32)
+    op = op.float()
+    found = results(tree_fold(op, x, plan), source, op)
+    torch.testing.assert_close(found, [tensor.float() for tensor in expected], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("chunk", [1, 20, 50])

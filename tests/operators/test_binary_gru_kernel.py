@@ -1,72 +1,123 @@
 import pytest
 import torch
 from torch import nn
-from trees import normal
+from trees import normal, seeded
 
+from treefold.operators.binary_gru_arithmetic import arithmetic_for, compiled
 from treefold.operators.binary_gru_kernel import (
     NUM_KEPT,
     NUM_PROJECTIONS,
-    combine,
-    combine_backward,
+    InTorch,
+    Projections,
     doubled_new,
 )
 
 CHANNELS, INNER, PAIRS = 3, 2, 5
+DOUBLE, SINGLE = torch.float64, torch.float32
+
+needs_numba = pytest.mark.skipif(compiled() is None, reason="numba is not installed")
 
 
-@pytest.fixture
-def cell():
-    torch.manual_seed(0)
-    return nn.GRUCell(CHANNELS, CHANNELS).double()
-
-
-def project(cell, rows):
-    """The six projections of each row: `[rows, inner, 6, channels]`."""
-    both = [
-        nn.functional.linear(rows, cell.weight_ih, cell.bias_ih),
-        nn.functional.linear(rows, cell.weight_hh, cell.bias_hh),
+@pytest.fixture(
+    params=[
+        pytest.param(("torch", DOUBLE), id="torch-float64"),
+        pytest.param(("torch", SINGLE), id="torch-float32"),
+        pytest.param(("compiled", SINGLE), id="compiled", marks=needs_numba),
     ]
-    return torch.cat(both, -1).view(*rows.shape[:-1], NUM_PROJECTIONS, CHANNELS)
+)
+def work(request):
+    """An arithmetic, and the type of number it is tried with."""
+    name, dtype = request.param
+    return (InTorch() if name == "torch" else compiled()), dtype
 
 
-def doubled(projections):
-    """As `combine` wants them: both that are called new are doubled."""
-    return projections * torch.tensor([1.0, 1, 2, 1, 1, 2]).view(-1, 1)
+def cell_of(dtype, channels=CHANNELS):
+    torch.manual_seed(0)
+    return nn.GRUCell(channels, channels, dtype=dtype)
 
 
-def room_for_pairs():
-    """What `combine` writes to: its outcome, and what it keeps."""
-    out = torch.empty(PAIRS, INNER, CHANNELS, dtype=torch.float64)
-    return out, out.new_empty(2 * PAIRS, INNER, NUM_KEPT, CHANNELS)
+def stacked(cell):
+    weight = torch.cat([cell.weight_ih, cell.weight_hh]).detach()
+    return weight, torch.cat([cell.bias_ih, cell.bias_hh]).detach()
 
 
-def test_gates_combine_projections_into_the_mean_of_both_cells(cell):
-    rows = normal(2 * PAIRS, INNER, CHANNELS)
-    out, kept = room_for_pairs()
+def project(rows, weight):
+    """The six projections of each row, without biases: `[rows, inner, 6, channels]`."""
+    return (rows @ weight.t()).unflatten(-1, (NUM_PROJECTIONS, -1))
+
+
+def combined(arithmetic, cell, rows, where=None):
+    """a ⊕ b for neighbouring rows, and what is kept for the gradient."""
+    weight, bias = arithmetic.prepare(*stacked(cell))
+    source = project(rows, weight)
+    if where is not None:  # the same projections, elsewhere
+        places = torch.randperm(len(rows) + 3, generator=seeded())[: len(rows)]
+        elsewhere = source.new_full((len(rows) + 3, *source.shape[1:]), torch.nan)
+        source, where = elsewhere.index_copy(0, places, source), places
+    out = rows.new_empty(len(rows) // 2, *rows.shape[1:])
+    kept = rows.new_empty(*rows.shape[:2], NUM_KEPT, rows.shape[2])
+    arithmetic.combine(Projections(source, where), bias, rows, out, kept)
+    return out, kept
+
+
+@pytest.mark.parametrize("where", [None, "elsewhere"])
+@pytest.mark.parametrize("channels", [1, 3, 8, 33])
+def test_gates_combine_projections_into_the_mean_of_both_cells(work, where, channels):
+    arithmetic, dtype = work
+    cell, rows = cell_of(dtype, channels), normal(2 * PAIRS, INNER, channels, dtype=dtype)
+    out, _ = combined(arithmetic, cell, rows, where)
     with torch.no_grad():
-        combine(doubled(project(cell, rows)), rows, out, kept)
         a, b = rows[::2].flatten(0, 1), rows[1::2].flatten(0, 1)
         torch.testing.assert_close(out, ((cell(a, b) + cell(b, a)) / 2).view_as(out))
 
 
-def test_gradients_reach_states_and_projections_as_autograd_says(cell):
-    rows = normal(2 * PAIRS, INNER, CHANNELS)
-    projections = project(cell, rows).detach()
-    grad = normal(PAIRS, INNER, CHANNELS, seed=4)
+@pytest.mark.parametrize("num_pairs", [PAIRS, 700])  # few, and enough for several threads
+def test_gradients_reach_states_and_projections_as_autograd_says(work, num_pairs, two_threads):
+    arithmetic, dtype = work
+    cell = cell_of(dtype, 48)
+    rows = normal(2 * num_pairs, INNER, 48, dtype=dtype)
+    grad = normal(num_pairs, INNER, 48, seed=4, dtype=dtype)
+    _, kept = combined(arithmetic, cell, rows)
+    weight, bias = stacked(cell)
+    projections = project(rows, weight)
 
-    out, kept = room_for_pairs()
-    combine(doubled(projections), rows, out, kept)
     grad_rows = torch.ones_like(rows)  # what has arrived before stays
-    grad_projections = torch.full_like(projections, torch.nan)  # this is written, not added to
-    combine_backward(grad, rows, kept, grad_rows, grad_projections)
+    found = torch.full_like(projections, torch.nan)  # this is written, not added to
+    grad_bias = arithmetic.bias_room(bias)
+    arithmetic.combine_backward(grad, rows, kept, grad_rows, Projections(found, None), grad_bias)
 
-    inputs = [rows.requires_grad_(), projections.requires_grad_()]
+    inputs = [tensor.requires_grad_() for tensor in (rows, projections, bias)]
     expected = torch.autograd.grad(by_hand(*inputs), inputs, grad)
-    torch.testing.assert_close([grad_rows - 1, grad_projections], list(expected))
+    gradients = [grad_rows - 1, found, arithmetic.bias_gradient(grad_bias)]
+    torch.testing.assert_close(gradients, list(expected), atol=1e-4, rtol=1e-4)
+    if dtype == DOUBLE:
+        torch.testing.assert_close(gradients, list(expected))
 
 
-def by_hand(rows, projections):
+def test_gradients_of_gathered_projections_add_up_where_they_came_from(work):
+    arithmetic, dtype = work
+    cell, rows = cell_of(dtype), normal(2 * PAIRS, INNER, CHANNELS, dtype=dtype)
+    _, kept = combined(arithmetic, cell, rows)
+    grad, where = normal(PAIRS, INNER, CHANNELS, dtype=dtype), torch.arange(2 * PAIRS) % 3
+    written = rows.new_empty(2 * PAIRS, INNER, NUM_PROJECTIONS, CHANNELS)
+    added = torch.ones_like(written[:4])
+    for into in (Projections(written, None), Projections(added, where)):
+        room = arithmetic.bias_room(stacked(cell)[1])
+        arithmetic.combine_backward(grad, rows, kept, torch.zeros_like(rows), into, room)
+    torch.testing.assert_close(added, torch.ones_like(added).index_add(0, where, written))
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def by_hand(rows, projections, bias):
     """The same pairs, in differentiable operations."""
+    projections = projections + bias.view(NUM_PROJECTIONS, -1)
     a, b, from_a, from_b = rows[::2], rows[1::2], projections[::2], projections[1::2]
 
     def gru(input_side, hidden_side, hidden):
@@ -80,26 +131,53 @@ def by_hand(rows, projections):
     return (gru(from_a, from_b, b) + gru(from_b, from_a, a)) / 2
 
 
-def test_the_gates_saturate_without_losing_numbers():
-    rows = torch.tensor([1e3, -1e3]).view(2, 1, 1)
-    projections = torch.full((2, 1, NUM_PROJECTIONS, 1), 1e4)
-    out, kept = torch.empty(1, 1, 1), torch.empty(2, 1, NUM_KEPT, 1)
-    combine(projections, rows, out, kept)
-    assert out.item() == 0.0  # both update gates are open: ½ (b + a)
-    combine(-projections, rows, out, kept)
-    assert out.item() == -1.0  # both are shut: tanh(-∞)
+def applied(arithmetic, projections, rows):
+    """What comes of given projections, all biases being zero."""
+    pairs, inner, channels = len(rows) // 2, rows.shape[1], rows.shape[2]
+    weight = torch.zeros(NUM_PROJECTIONS * channels, channels, dtype=rows.dtype)
+    _, bias = arithmetic.prepare(weight, weight[:, 0].clone())
+    out = rows.new_empty(pairs, inner, channels)
+    kept = rows.new_empty(2 * pairs, inner, NUM_KEPT, channels)
+    arithmetic.combine(Projections(projections, None), bias, rows, out, kept)
+    return out
 
 
-@pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 2e-7), (torch.float64, 4e-16)])
-def test_the_faster_hyperbolic_tangent_is_as_accurate(dtype, error):
+def test_the_gates_saturate_without_losing_numbers(work):
+    arithmetic, dtype = work
+    rows = torch.tensor([1e3, -1e3], dtype=dtype).view(2, 1, 1)
+    for size in (1e4, torch.inf):
+        projections = torch.full((2, 1, NUM_PROJECTIONS, 1), size, dtype=dtype)
+        assert applied(arithmetic, projections.clone(), rows).item() == 0.0  # open: ½ (b + a)
+    projections = torch.full((2, 1, NUM_PROJECTIONS, 1), -1e4, dtype=dtype)
+    assert applied(arithmetic, projections, rows).item() == -1.0  # shut: tanh(-∞)
+
+
+@pytest.mark.parametrize("projection", range(NUM_PROJECTIONS))
+def test_what_is_not_a_number_stays_visible(work, projection):
+    arithmetic, dtype = work
+    projections = torch.zeros(2, 1, NUM_PROJECTIONS, 9, dtype=dtype)
+    projections[0, 0, projection, 4] = torch.nan
+    out = applied(arithmetic, projections, torch.ones(2, 1, 9, dtype=dtype))
+    assert out.isnan().nonzero().tolist() == [[0, 0, 4]]
+
+
+def test_the_faster_hyperbolic_tangent_is_as_accurate(work):
+    arithmetic, dtype = work
     x = torch.linspace(-30, 30, 100_000, dtype=dtype)
     projections = torch.full((100_000, 1, NUM_PROJECTIONS, 1), -1e4, dtype=dtype)
-    projections[:, 0, 2, 0], projections[:, 0, 5, 0] = 2 * x, 0  # both update gates are shut
-    out = torch.empty(50_000, 1, 1, dtype=dtype)
-    kept = torch.empty(100_000, 1, NUM_KEPT, 1, dtype=dtype)
-    combine(projections, torch.zeros(100_000, 1, 1, dtype=dtype), out, kept)
+    doubled = 2 if isinstance(arithmetic, InTorch) else 1
+    projections[:, 0, 2, 0], projections[:, 0, 5, 0] = doubled * x, 0  # update gates are shut
+    out = applied(arithmetic, projections, torch.zeros(100_000, 1, 1, dtype=dtype))
     expected = (torch.tanh(x[::2]) + torch.tanh(x[1::2])) / 2
+    error = 4e-16 if dtype == DOUBLE else 2.5e-7
     assert (out.flatten() - expected).abs().max() <= error
+
+
+@needs_numba
+def test_compiled_loops_are_used_for_single_precision_on_cpus_only():
+    assert arithmetic_for(torch.empty(1, dtype=SINGLE)) is compiled()
+    assert isinstance(arithmetic_for(torch.empty(1, dtype=DOUBLE)), InTorch)
+    assert isinstance(arithmetic_for(torch.empty(1, device="meta")), InTorch)
 
 
 def test_only_what_is_called_new_is_doubled():

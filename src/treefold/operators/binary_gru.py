@@ -65,7 +65,7 @@ class BinaryGRU(Operator):
         else:
             leaves = plan.leaves if rows is None else rows[plan.leaves]
             repeat = table.shape[0] < plan.num_rows
-            work = Work(plan, leaves, repeat, _multiplication_type(table), plain)
+            work = Work(plan, leaves, repeat, _multiplication_type(table), plain, rows is None)
             groups, nodes = fold_binary_gru(source, weight, bias, identity, work)
         return Fold(
             groups.to(table.dtype).view(plan.num_groups, *feature),

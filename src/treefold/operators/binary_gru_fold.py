@@ -12,12 +12,10 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from treefold.operators.binary_gru_kernel import (
-    NUM_KEPT,
-    combine,
-    combine_backward,
-)
-from treefold.operators.binary_gru_projection import Dense, Run, Shared
+from treefold.operators.binary_gru_arithmetic import arithmetic_for
+from treefold.operators.binary_gru_kernel import NUM_KEPT, NUM_PROJECTIONS
+from treefold.operators.binary_gru_projection import Dense, Projection, Run
+from treefold.operators.binary_gru_shared import Shared
 from treefold.operators.workspace import Lease
 from treefold.reduction import TreePlan
 
@@ -33,6 +31,7 @@ class Work:
 
     `shared` says that the input is a table with fewer rows than there are leaves. Multiplications
     are done in `precision`. `plain` is the same fold in differentiable operations.
+    `is_permutation` says that every row of the input is one leaf.
     """
 
     plan: TreePlan
@@ -40,6 +39,7 @@ class Work:
     shared: bool
     precision: torch.dtype
     plain: PlainFold
+    is_permutation: bool
 
     def runs(self, pairs_per_run: int) -> Iterator[Run]:
         """The meetings in order, cut into runs that stay in cache."""
@@ -57,11 +57,19 @@ class Work:
             start = self.plan.num_rows + made
             made += level.num_pairs
 
-    def projection(self, x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Dense, Shared | None]:
-        """Who multiplies: always a `Dense`, behind a `Shared` where leaves repeat."""
-        pairs = min(pairs_per_run(x), max((lv.num_pairs for lv in self.plan.levels), default=0))
-        dense = Dense(weight, bias, self.precision, 2 * pairs, x.shape[1])
-        return dense, Shared(dense, x, self.leaves) if self.shared else None
+    def num_buffered(self, x: Tensor) -> int:
+        """How many rows' projections are in memory at once, besides those of a table."""
+        return 2 * min(pairs_per_run(x), self.plan.num_applications)
+
+    def projection(self, x: Tensor, weight: Tensor, buffer: Tensor) -> Projection:
+        """Who multiplies."""
+        weight = weight.to(self.precision)
+        return Shared(weight, buffer, x, self.leaves) if self.shared else Dense(weight, buffer)
+
+    def buffer(self, x: Tensor) -> Lease:
+        """Room for projections."""
+        num_rows = self.num_buffered(x) + (len(x) if self.shared else 0)
+        return Lease((num_rows, x.shape[1], NUM_PROJECTIONS, x.shape[2]), x)
 
 
 def pairs_per_run(x: Tensor) -> int:
@@ -90,17 +98,20 @@ class FoldBinaryGRU(torch.autograd.Function):
         states = x.new_empty(plan.num_rows + plan.num_applications, *x.shape[1:])
         torch.index_select(x, 0, work.leaves, out=states[: plan.num_rows])
         nodes = states[plan.num_rows :]
-        dense, shared = work.projection(x, weight, bias)
-        projection = shared or dense
+        arithmetic, buffer = arithmetic_for(x), work.buffer(x)
+        weight_, bias_ = arithmetic.prepare(weight, bias)
+        projection = work.projection(x, weight_, buffer.tensor)
+        projection.start()
         # Without a gradient to come, what is kept of a run is overwritten by the next.
-        kept_rows = 2 * plan.num_applications if keeps else dense.buffer.shape[0]
+        kept_rows = 2 * plan.num_applications if keeps else work.num_buffered(x)
         lease = Lease((kept_rows, x.shape[1], NUM_KEPT, x.shape[2]), x)
         kept = lease.tensor
         for run in work.runs(pairs_per_run(x)):
             rows = _rows(states, run)
             first = 2 * run.nodes.start if keeps else 0
-            combine(
+            arithmetic.combine(
                 projection.project(rows, run),
+                bias_,
                 rows,
                 nodes[run.nodes],
                 kept[first : first + rows.shape[0]],
@@ -139,28 +150,32 @@ class FoldBinaryGRU(torch.autograd.Function):
                 empty = grad_groups[plan.empty_groups]
                 grad_identity = empty.sum_to_size(1, *[1] * (x.dim() - 2), x.shape[-1]).view(-1)
 
-        dense, shared = work.projection(x, weight, bias)
-        projection = shared or dense
-        buffer = dense.buffer  # of projections, which are not needed any more
+        arithmetic, buffer = arithmetic_for(x), work.buffer(x)
+        projection = work.projection(x, weight, buffer.tensor)
+        projection.start_backward()
+        grad_bias = arithmetic.bias_room(bias)
         for run in reversed(list(work.runs(pairs_per_run(x)))):
             rows, grad_rows = _rows(states, run), _rows(grad_states, run)
-            grad_projections = buffer[: rows.shape[0]]
-            combine_backward(
+            arithmetic.combine_backward(
                 grad_states[plan.num_rows :][run.nodes],
                 rows,
                 kept[2 * run.nodes.start : 2 * run.nodes.stop],
                 grad_rows,
-                grad_projections,
+                projection.room(run),
+                grad_bias,
             )
-            projection.backward(grad_projections, rows, grad_rows, run)
+            projection.backward(rows, grad_rows, run)
             if isinstance(run.rows, Tensor):  # rows were gathered, so their gradients are a copy
                 grad_states.index_copy_(0, run.rows, grad_rows)
 
-        grad_x = torch.zeros_like(x)
-        grad_x.index_add_(0, work.leaves, grad_states[: plan.num_rows])
-        if shared is not None:
-            shared.finish(grad_x)
-        return grad_x, dense.grad_weight, dense.grad_bias, grad_identity, None, None
+        grad_leaves = grad_states[: plan.num_rows]
+        if work.is_permutation:
+            grad_x = torch.empty_like(x).index_copy_(0, work.leaves, grad_leaves)
+        else:
+            grad_x = torch.zeros_like(x).index_add_(0, work.leaves, grad_leaves)
+        projection.finish(grad_x)
+        grad_bias = arithmetic.bias_gradient(grad_bias)
+        return grad_x, projection.grad_weight, grad_bias, grad_identity, None, None
 
 
 def _rows(states: Tensor, run: Run) -> Tensor:

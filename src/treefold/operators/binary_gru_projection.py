@@ -1,17 +1,12 @@
-"""The multiplications of a Binary-GRU fold: stacked weights times rows, and their gradients.
-
-Rows are projected as they come (`Dense`); leaves from a table are projected once per row of the
-table, and their projections gathered (`Shared`).
-"""
+"""The multiplications of a Binary-GRU fold: stacked weights times rows, and their gradients."""
 
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from treefold.operators.binary_gru_kernel import NUM_PROJECTIONS, doubled_new
-from treefold.operators.workspace import Lease
+from treefold.operators.binary_gru_kernel import Projections
 
 
 class Run(NamedTuple):
@@ -20,137 +15,114 @@ class Run(NamedTuple):
     nodes: slice
     rows: slice | Tensor
 
+    @property
+    def num_rows(self) -> int:
+        """How many rows meet."""
+        return 2 * len(range(self.nodes.start, self.nodes.stop))
 
+
+@runtime_checkable
 class Projection(Protocol):
     """Projects the rows of a run, and takes the gradients of those projections back."""
 
-    def project(self, rows: Tensor, run: Run) -> Tensor:
+    @property
+    def grad_weight(self) -> Tensor:
+        """The gradient of the weights so far."""
+        ...
+
+    def start(self) -> None:
+        """Before the first run forward."""
+        ...
+
+    def project(self, rows: Tensor, run: Run) -> Projections:
         """The projections of a run's rows, in a buffer that the next call overwrites."""
         ...
 
-    def backward(self, grad: Tensor, rows: Tensor, grad_rows: Tensor, run: Run) -> None:
-        """Take in the gradient of a run's projections; add to `grad_rows` what belongs there."""
+    def start_backward(self) -> None:
+        """Before the first run backward."""
+        ...
+
+    def room(self, run: Run) -> Projections:
+        """Where the gradient of a run's projections goes."""
+        ...
+
+    def backward(self, rows: Tensor, grad_rows: Tensor, run: Run) -> None:
+        """Take in what was put into the `room`; add to `grad_rows` what belongs there."""
+        ...
+
+    def finish(self, grad_x: Tensor) -> None:
+        """After the last run backward: complete the gradients of weights and input."""
         ...
 
 
 class Dense:
-    """One multiplication per run; the gradients of the weights add up over runs."""
+    """One multiplication per run; for the gradient of the weights, one per bufferful of runs."""
 
-    def __init__(
-        self, weight: Tensor, bias: Tensor, precision: torch.dtype, max_rows: int, inner: int
-    ) -> None:
-        self.weight = weight.to(precision)
-        self.bias = bias
-        self._lease = Lease((max_rows, inner, NUM_PROJECTIONS, weight.shape[1]), bias)
-        self.buffer = self._lease.tensor
-
-    @cached_property
-    def forward_weight(self) -> Tensor:
-        """The weights as `combine` wants their products."""
-        return doubled_new(self.weight)
-
-    @cached_property
-    def forward_bias(self) -> Tensor:
-        """The biases likewise."""
-        return doubled_new(self.bias)
+    def __init__(self, weight: Tensor, buffer: Tensor) -> None:
+        self.weight, self.buffer = weight, buffer
+        self._ready, self._used = 0, 0
+        self._rows: list[Tensor] = []
 
     @cached_property
     def grad_weight(self) -> Tensor:
         """The gradient of the weights so far."""
-        return torch.zeros_like(self.weight, dtype=self.bias.dtype)
+        return torch.zeros_like(self.weight, dtype=self.buffer.dtype)
 
-    @cached_property
-    def grad_bias(self) -> Tensor:
-        """The gradient of the biases so far."""
-        return torch.zeros_like(self.bias)
+    def start(self) -> None:
+        """Nothing to do before the first run."""
 
-    def project(self, rows: Tensor, run: Run | None = None) -> Tensor:
+    start_backward = start
+
+    def project(self, rows: Tensor, run: Run | None = None) -> Projections:
         """Multiply."""
         out = self.buffer[: rows.shape[0]]
         flat = out.view(-1, self.weight.shape[0])
         if self.weight.dtype == rows.dtype:
-            torch.addmm(self.forward_bias, _flat(rows), self.forward_weight.t(), out=flat)
+            torch.mm(_flat(rows), self.weight.t(), out=flat)
         else:
-            product = _flat(rows).to(self.weight.dtype) @ self.forward_weight.t()
-            torch.add(product, self.forward_bias, out=flat)
-        return out
+            flat.copy_(_flat(rows).to(self.weight.dtype) @ self.weight.t())
+        return Projections(out, None)
 
-    def backward(
-        self, grad: Tensor, rows: Tensor, grad_rows: Tensor, run: Run | None = None
-    ) -> None:
-        """Two multiplications: to the rows, and to the weights."""
-        flat, precision = grad.view(-1, self.weight.shape[0]), self.weight.dtype
-        ones = flat.new_ones(1, flat.shape[0])
-        self.grad_bias.unsqueeze(0).addmm_(ones, flat)
-        if precision == rows.dtype:
-            self.grad_weight.addmm_(flat.t(), _flat(rows))
-            _flat(grad_rows).addmm_(flat, self.weight)
-        else:
-            flat = flat.to(precision)
-            self.grad_weight.add_(flat.t() @ _flat(rows).to(precision))
-            _flat(grad_rows).add_(flat @ self.weight)
+    def room(self, run: Run) -> Projections:
+        """The next free rows of the buffer."""
+        return Projections(self.take(run.num_rows), None)
 
-
-class Shared:
-    """Leaves take their projections from those of a table; nodes are multiplied as in `Dense`.
-
-    Leaf i is row `leaves[i]` of `table`. The gradients of a table row's projection add up over its
-    leaves and are multiplied once, in `finish`.
-    """
-
-    def __init__(self, dense: Dense, table: Tensor, leaves: Tensor) -> None:
-        self.dense, self.table, self.leaves = dense, table, leaves
-
-    @cached_property
-    def projections(self) -> Tensor:
-        """The projections of the table's rows."""
-        flat = _flat(self.table).to(self.dense.weight.dtype) @ self.dense.forward_weight.t()
-        return (flat + self.dense.forward_bias).view(*self._shape)
-
-    @cached_property
-    def grad(self) -> Tensor:
-        """The gradient of the projections of the table's rows so far."""
-        return self.table.new_zeros(self._shape)
+    def take(self, num_rows: int) -> Tensor:
+        """The next free rows of the buffer, which is emptied first if it has too few."""
+        if self._used + num_rows > self.buffer.shape[0]:
+            self.finish()
+        self._ready, self._used = self._used, self._used + num_rows
+        return self.buffer[self._ready : self._used]
 
     @property
-    def _shape(self) -> tuple[int, ...]:
-        return (*self.table.shape[:-1], NUM_PROJECTIONS, self.table.shape[-1])
+    def first_taken(self) -> int:
+        """Where the rows that were taken last begin."""
+        return self._ready
 
-    def project(self, rows: Tensor, run: Run) -> Tensor:
-        """Gather for leaves, multiply for nodes."""
-        if isinstance(run.rows, slice):
-            if run.rows.start >= self.leaves.numel():
-                return self.dense.project(rows)
-            out = self.dense.buffer[: rows.shape[0]]
-            return torch.index_select(self.projections, 0, self.leaves[run.rows], out=out)
-        leaf, node = self._split(run.rows)
-        made = self.dense.project(rows.index_select(0, node))
-        out = made.new_empty(rows.shape[0], *made.shape[1:])
-        out.index_copy_(0, node, made)
-        gathered = self.projections.index_select(0, self.leaves[run.rows[leaf]])
-        return out.index_copy_(0, leaf, gathered)
+    def backward(self, rows: Tensor, grad_rows: Tensor, run: Run | None = None) -> None:
+        """Multiply to the rows; keep them, for the weights, until the buffer is full."""
+        flat = self._grad(self._ready)
+        if flat.dtype == rows.dtype:
+            _flat(grad_rows).addmm_(flat, self.weight)
+        else:
+            _flat(grad_rows).add_(flat @ self.weight)
+        self._rows.append(rows)
 
-    def backward(self, grad: Tensor, rows: Tensor, grad_rows: Tensor, run: Run) -> None:
-        """Collect for leaves, multiply for nodes."""
-        if isinstance(run.rows, slice):
-            if run.rows.start >= self.leaves.numel():
-                self.dense.backward(grad, rows, grad_rows)
-            else:
-                self.grad.index_add_(0, self.leaves[run.rows], grad)
+    def finish(self, grad_x: Tensor | None = None) -> None:
+        """Multiply to the weights."""
+        if not self._rows:
             return
-        leaf, node = self._split(run.rows)
-        grad_nodes = grad_rows.index_select(0, node)
-        self.dense.backward(grad.index_select(0, node), rows.index_select(0, node), grad_nodes)
-        grad_rows.index_copy_(0, node, grad_nodes)
-        self.grad.index_add_(0, self.leaves[run.rows[leaf]], grad.index_select(0, leaf))
+        rows = self._rows[0] if len(self._rows) == 1 else torch.cat(self._rows)
+        flat = self._grad(0)
+        if flat.dtype == rows.dtype:
+            self.grad_weight.addmm_(flat.t(), _flat(rows))
+        else:
+            self.grad_weight.add_(flat.t() @ _flat(rows).to(flat.dtype))
+        self._used, self._rows = 0, []
 
-    def finish(self, grad_table: Tensor) -> None:
-        """Add to the table's gradient, and the weights', what has been collected for its rows."""
-        self.dense.backward(self.grad, self.table, grad_table)
-
-    def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        is_leaf = rows < self.leaves.numel()
-        return is_leaf.nonzero().squeeze(1), (~is_leaf).nonzero().squeeze(1)
+    def _grad(self, start: int) -> Tensor:
+        grad = self.buffer[start : self._used].view(-1, self.weight.shape[0])
+        return grad.to(self.weight.dtype)
 
 
 def _flat(rows: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ from treefold.reduction import plan_tree, tree_reduce
 from treefold.shapes import Int
 from treefold.tasks.set_data import SetData
 
+BALANCED = 1 << 19
+
 
 @dataclass(frozen=True)
 class SetTask(ABC):
@@ -62,19 +64,26 @@ class SetTask(ABC):
 
     def train(self, seed: int) -> SetData:
         """The training sets, of U(1, max_train_size) integers each."""
-        generator = _stream(seed, 0)
+        generator = stream(seed, 0)
         sizes = torch.randint(1, self.max_train_size + 1, (self.num_train,), generator=generator)
         return self._draw(sizes, generator)
 
     def validation(self, seed: int) -> SetData:
         """The validation sets, all of one size."""
         sizes = torch.full((self.num_validation,), self.validation_size)
-        return self._draw(sizes, _stream(seed, 1))
+        return self._draw(sizes, stream(seed, 1))
 
     def evaluation(self, size: int, seed: int) -> SetData:
         """Evaluation sets of one size."""
         sizes = torch.full((self.num_evaluation,), size)
-        return self._draw(sizes, _stream(seed, 1 + size))
+        return self._draw(sizes, stream(seed, 1 + size))
+
+    def balanced(self, size: int, seed: int) -> SetData:
+        """Evaluation sets of one size whose answers are about equally frequent.
+
+        The same as `evaluation` unless uniform integers make some answers common.
+        """
+        return self.evaluation(size, seed)
 
     def label(self, values: Int[Tensor, " n"], sizes: Int[Tensor, " sets"]) -> SetData:
         """Multisets with the answers that the monoid gives."""
@@ -86,6 +95,9 @@ class SetTask(ABC):
         return self.label(values, sizes)
 
 
-def _stream(seed: int, number: int) -> torch.Generator:
-    """A generator of its own for each part of the data of a seed."""
+def stream(seed: int, number: int) -> torch.Generator:
+    """A generator of its own for each part of the data of a seed.
+
+    0 is training, 1 validation, 1 + n evaluation at size n, `BALANCED` + n the balanced one.
+    """
     return torch.Generator().manual_seed((seed << 20) + number)

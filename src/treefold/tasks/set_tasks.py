@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
+import torch
 from torch import Tensor
 
 from treefold.algebra import (
@@ -16,7 +17,9 @@ from treefold.algebra import (
     SumModulo,
 )
 from treefold.shapes import Int
-from treefold.tasks.set_task import SetTask
+from treefold.tasks.balanced import picked_evenly, planted_kth_smallest
+from treefold.tasks.set_data import SetData
+from treefold.tasks.set_task import BALANCED, SetTask, stream
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class KthSmallest(SetTask):
         if self.saturate:
             return smallest[..., -1].clamp(max=self.num_values - 1)
         return smallest.where(smallest < self.num_values, 0).amax(-1)
+
+    def balanced(self, size: int, seed: int) -> SetData:
+        """The answer t is uniform; k - 1 integers are uniform up to t, the others from t on."""
+        generator = stream(seed, BALANCED + size)
+        values = planted_kth_smallest(self.num_evaluation, size, self.num_values, self.k, generator)
+        return self.label(values.flatten(), torch.full((self.num_evaluation,), size))
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,10 @@ class MostFrequent(SetTask):
     def monoid(self) -> ExactMonoid:
         """How often each integer occurs."""
         return Mode(self.num_values)
+
+    def balanced(self, size: int, seed: int) -> SetData:
+        """As often each answer; among uniform sets small ones win, because they win ties."""
+        return picked_evenly(self, size, stream(seed, BALANCED + size))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Compiled loops over numpy arrays, for CPUs; they need numba, which is optional."""
