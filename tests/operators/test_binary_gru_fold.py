@@ -55,7 +55,7 @@ def plan(request):
 def source_and_rows(layout, dtype=torch.float64):
     """A leaf tensor to be differentiated, and the rows to fold; the last of a table go unused."""
     num_rows, inner = LAYOUTS[layout]
-    source = normal(num_rows, *inner, CHANNELS, seed=3, dtype=dtype).requires_grad_()
+    source = normal(num_rows, *inner, CHANNELS, seed=3).to(dtype).requires_grad_()
     if "table" not in layout:
         return source, source
     return source, TableRows(source, torch.randint(num_rows - 2, (TOTAL,), generator=seeded(1)))
