@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "operators": {"torch", "treefold.algebra", "treefold.reduction", "treefold.operators"},
     "aggregators": {"torch", "torch_geometric", *CORE},
     "tasks": {"torch", *CORE, "treefold.tasks"},
-    "models": {"torch", *CORE, "treefold.tasks", "treefold.models"},
+    "models": {"torch", "torch_geometric", *CORE, "treefold.tasks", "treefold.models"},
     "records": {"treefold", "treefold.records"},  # treefold itself for its version, no torch
     "training": {
         *{"torch", "numpy", "safetensors", "lightning_fabric", *CORE},
