@@ -48,6 +48,4 @@ def target_means(data: GraphData) -> Float[Tensor, " 6"]:
 def constant_baseline(train: GraphData, test: GraphData) -> Scores:
     """The scores on `test` of answering, for every target, its mean over `train`."""
     means = target_means(train)
-    return score(
-        means[:3].expand(test.node_y.shape[0], 3), means[3:].expand(len(test), 3), to=test
-    )
+    return score(means[:3].expand(test.node_y.shape[0], 3), means[3:].expand(len(test), 3), to=test)

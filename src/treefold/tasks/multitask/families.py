@@ -10,6 +10,8 @@ import networkx as nx
 import numpy as np
 from numpy.random import RandomState
 
+from treefold.tasks.multitask.power_law_tree import power_law_tree
+
 
 class Seeded(NamedTuple):
     """The random numbers of one attempt: its seed, and Python's and NumPy's streams from it."""
@@ -34,9 +36,9 @@ class Family:
 
 
 def _erdos_renyi(n: int, seeded: Seeded) -> nx.Graph:
-    # The generator starts a stream of its own from the same seed, so its first number is this
-    # probability again, and a last bit decides whether its first gap is 0 or 1. PNA's script has
-    # (u * n) / n here, which differs from u in that bit for 46 of the 5,120 training graphs.
+    # networkx starts a stream of its own from the same seed, so its first number is this very
+    # probability, and its first gap, log(1 - u) / log(1 - p) rounded down, hangs on the last bit.
+    # PNA's script has p = (u * n) / n: that draws 46 of the 5,120 training graphs differently.
     return nx.fast_gnp_random_graph(n, seeded.python.random(), seed=seeded.seed)
 
 
@@ -56,7 +58,7 @@ def _caveman(n: int, seeded: Seeded) -> nx.Graph:
 
 
 def _tree(n: int, seeded: Seeded) -> nx.Graph:
-    return nx.random_powerlaw_tree(n, seed=seeded.seed, tries=10_000)
+    return power_law_tree(n, seeded.seed)
 
 
 def _ladder(n: int, seeded: Seeded) -> nx.Graph:

@@ -9,9 +9,6 @@ from treefold.shapes import Bool, Float
 from treefold.tasks.multitask.families import FAMILIES, Seeded, draw_family
 from treefold.tasks.multitask.perturbation import perturb
 
-SMALLEST = 4
-"""Nodes that every family can have, and still be itself."""
-
 
 @dataclass(frozen=True, eq=False)
 class DrawnGraph:
@@ -36,6 +33,8 @@ class GraphStream:
 
     def draw(self, n: int) -> DrawnGraph:
         """The next graph, with n nodes."""
+        if n < 2:
+            raise ValueError(f"a graph of {n} nodes; expected 2 or more: fewer have no edge")
         seeded = self._next_seed()
         family = draw_family(seeded.numpy)
         while True:

@@ -19,7 +19,7 @@ def perturb(
     """
     keep, add = _thresholds(adjacency)
     of_pair = noise + noise.T
-    perturbed = np.where(adjacency, of_pair < keep, of_pair < add)
+    perturbed: np.ndarray = np.where(adjacency, of_pair < keep, of_pair < add)
     np.fill_diagonal(perturbed, False)
     return perturbed
 

@@ -33,7 +33,9 @@ class Scores:
 
 
 def score(
-    node_answers: Float[Tensor, " nodes 3"], graph_answers: Float[Tensor, " graphs 3"], to: GraphData
+    node_answers: Float[Tensor, " nodes 3"],
+    graph_answers: Float[Tensor, " graphs 3"],
+    to: GraphData,
 ) -> Scores:
     """How far answers for the graphs of `to` are from its targets; each size counts the same."""
     for name, answers, targets in (
