@@ -19,7 +19,10 @@ MAY_IMPORT = {
     "reduction": {"torch", "treefold.algebra", "treefold.reduction"},
     "operators": {"torch", "treefold.algebra", "treefold.reduction", "treefold.operators"},
     "aggregators": {"torch", "torch_geometric", *CORE},
-    "tasks": {"torch", *CORE, "treefold.tasks"},
+    "tasks": {
+        *{"torch", "torch_geometric", "numpy", "networkx", *CORE},
+        *{"treefold.records", "treefold.tasks"},
+    },
     "models": {"torch", "torch_geometric", *CORE, "treefold.tasks", "treefold.models"},
     "records": {"treefold", "treefold.records"},  # treefold itself for its version, no torch
     "training": {
