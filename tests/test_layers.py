@@ -23,8 +23,11 @@ MAY_IMPORT = {
         *{"treefold.algebra", "treefold.reduction", "treefold.operators"},
     },
     "aggregators": {"torch", "torch_geometric", *CORE},
-    "tasks": {"torch", *CORE, "treefold.tasks"},
-    "models": {"torch", *CORE, "treefold.tasks", "treefold.models"},
+    "tasks": {
+        *{"torch", "torch_geometric", "numpy", "networkx", *CORE},
+        *{"treefold.records", "treefold.tasks"},
+    },
+    "models": {"torch", "torch_geometric", *CORE, "treefold.tasks", "treefold.models"},
     "records": {"treefold", "treefold.records"},  # treefold itself for its version, no torch
     "training": {
         *{"torch", "numpy", "safetensors", "lightning_fabric", *CORE},

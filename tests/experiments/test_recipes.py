@@ -29,6 +29,15 @@ def test_a_recipe_survives_its_record(name, preset, row):
     assert experiment_from_recipe(row.name, stored).recipe() == row.recipe()
 
 
+def test_a_recipe_of_an_old_record_is_the_same_recipe():
+    (row,) = find_experiment(ONE, "quick")
+    assert "patience" not in row.recipe()["training"]
+    patient, _ = override(row, ["training.patience=5"])
+    assert patient.recipe()["training"]["patience"] == 5
+    stored = json.loads(json.dumps(patient.recipe()))
+    assert experiment_from_recipe(ONE, stored).training.patience == 5
+
+
 def test_the_paper_preset_is_the_paper():
     for row in find_experiment("second-minimum", "paper"):
         assert row.training == Training(epochs=1000, batch_size=32, learning_rate=1e-4)
@@ -86,6 +95,7 @@ def test_an_override_is_typed_by_the_recipe(assignment, read):
         ("trainig.epochs=5", "did you mean training.epochs"),
         ("training.epochs=five", "training.epochs is 'five'; expected int"),
         ("training.epochs", "is no assignment; expected key=value"),
+        ("training.patience=0", "training.patience is 0; expected 1 or more, or none"),
         ("training.epochs=0", "training.epochs is 0; expected more than 0"),
         ("training.optimizer=adma", "unknown optimizer 'adma'; did you mean adam"),
         ("task.saturate=perhaps", "expected bool"),

@@ -15,7 +15,7 @@ from treefold.experiments.overrides import override
 from treefold.experiments.recipe import Evaluation
 from treefold.experiments.run import run
 from treefold.experiments.set_experiments import find_experiment
-from treefold.experiments.trainer import Stopped, Watcher
+from treefold.experiments.trainer import Standing, Stopped, Watcher
 from treefold.records import MetricsLog, Record, StorageError
 from treefold.training.checkpoint import CheckpointStore
 from treefold.training.fit import NonFinite
@@ -239,6 +239,20 @@ def test_evaluation_sizes_do_not_change_the_training(tmp_path, world, undisturbe
     fewer = dataclasses.replace(small(), evaluation=Evaluation(sizes=(2,)))
     train(tmp_path, world, fewer)
     assert numbers(tmp_path)[0] == numbers(undisturbed)[0]
+
+
+def test_a_run_without_progress_stops_when_its_patience_ends(tmp_path, world):
+    stuck = small("second-minimum/oracle", "training.epochs=9", "training.patience=2")
+    record = train(tmp_path, world, stuck)
+    assert record.status == "finished"
+    assert (record.epochs, record.metrics["best_epoch"]) == (3, 1)
+    assert train(tmp_path, world, stuck) == record
+
+
+def test_a_standing_from_before_is_understood():
+    old = {"best_accuracy": 0.5, "best_epoch": 2, "seconds": 3.0}
+    assert Standing.of_state(old) == Standing(best=0.5, best_epoch=2, seconds=3.0)
+    assert Standing.of_state(dataclasses.asdict(Standing())) == Standing()
 
 
 def test_run_folders_hold_no_pickle(undisturbed):

@@ -59,6 +59,36 @@ def test_going_on_from_any_step_gives_the_same_losses(world):
         assert torch.equal(one, other)
 
 
+def test_a_run_from_before_goes_on_with_its_sums():
+    old = {"epoch": 3, "step": 2, "loss": 1.5, "correct": 8, "sets": 32, "penalties": {}}
+    progress = Progress.of_state(old)
+    assert progress.means() == {"loss": 1.5 / 32, "accuracy": 0.25}
+    assert Progress.of_state(progress.state()) == progress
+
+
+def test_batches_may_be_the_same_in_every_epoch(world):
+    _, _, schedule, (wrapped, wrapped_optimizer) = parts(world)
+    taken = []
+
+    def loss_of(model, batch):
+        taken.append(batch.answers.tolist())
+        return loss_and_correct(model, batch)
+
+    def in_order(data, batch_size, generator):
+        return torch.arange(len(data)).split(batch_size)
+
+    data = TASK.train(0)
+    loop = fit(world, wrapped, wrapped_optimizer, schedule, data, loss_of, batch_size=25,
+               clip_norm=None, seed=3, progress=Progress(), batches=in_order)  # fmt: skip
+    assert [(p.epoch, p.step) for p in itertools.islice(loop, 4)] == [
+        (1, 1),
+        (1, 2),
+        (2, 1),
+        (2, 2),
+    ]
+    assert taken[0] + taken[1] == taken[2] + taken[3] == data.answers.tolist()
+
+
 def test_law_losses_are_part_of_what_is_minimised(world):
     _, with_law, progress = run(world, 4, associativity=100.0)
     _, without, _ = run(world, 4, associativity=0.0)

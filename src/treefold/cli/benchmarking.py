@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from treefold.cli.commands import parse_sizes, world_of
+from treefold.cli.commands import world_of
 from treefold.experiments.set_experiments import find_experiment
+from treefold.experiments.set_routine import parse_sizes
 from treefold.experiments.speed import time_experiment
 
 if TYPE_CHECKING:

@@ -10,19 +10,17 @@ from treefold.aggregators import AGGREGATORS
 from treefold.algebra import law_report
 from treefold.cli.display import choose_display
 from treefold.cli.watching import watch
-from treefold.experiments.build import build_model
+from treefold.experiments.build import build_model, routine_of
+from treefold.experiments.catalogue import FAMILIES, find_experiment
 from treefold.experiments.overrides import override
-from treefold.experiments.presets import PRESETS
 from treefold.experiments.recipe import Experiment, experiment_from_recipe
 from treefold.experiments.run import run
-from treefold.experiments.set_experiments import EXPERIMENTS, find_experiment
-from treefold.experiments.trainer import CHECKPOINTS, summary
-from treefold.models import SetNetwork
+from treefold.experiments.set_routine import parse_sizes as parse_sizes
+from treefold.experiments.trainer import CHECKPOINTS
 from treefold.records import Record
 from treefold.training.checkpoint import CheckpointStore
-from treefold.training.scoring import score
 from treefold.training.state import restore
-from treefold.training.violations import fold_states, laws_of
+from treefold.training.violations import laws_of, states_of
 from treefold.training.world import World
 
 if TYPE_CHECKING:
@@ -32,11 +30,14 @@ if TYPE_CHECKING:
 def list_everything() -> None:
     """Print names, ready to be copied into other commands."""
     print("experiments")
-    for name, rows in EXPERIMENTS.items():
-        print(f"  {name}: {', '.join(row.name.partition('/')[2] for row in rows('smoke'))}, oracle")
-    print("presets")
-    for name, preset in PRESETS.items():
-        print(f"  {name}: {preset.about}")
+    for family in FAMILIES.values():
+        for name, experiments in family.experiments.items():
+            rows = [row.name.partition("/")[2] for row in experiments("smoke")]
+            print(f"  {name}: {', '.join([*rows, *family.extra_rows])}")
+    for kind, family in FAMILIES.items():
+        print(f"presets for {kind}")
+        for name, preset in family.presets.items():
+            print(f"  {name}: {preset.about}")
     print(f"aggregators\n  {', '.join(AGGREGATORS)}")
 
 
@@ -85,20 +86,22 @@ def resume_run(folder: Path, machine: "Machine") -> None:
 
 
 def evaluate_run(folder: Path, sizes: str | None, seed: int, machine: "Machine") -> None:
-    """Score the best checkpoint and print a line per size."""
+    """Score the best checkpoint and print a line per size, or other case of the task."""
     record = Record.read(folder)
     experiment = experiment_of(record)
-    wanted = parse_sizes(sizes) if sizes else experiment.evaluation.sizes
-    seed = record.seed if seed < 0 else seed
+    routine = routine_of(experiment, record.seed if seed < 0 else seed)
+    wanted = routine.cases(sizes)
     model = best_model(folder, experiment)
     world_of(machine)
-    accuracy = {}
-    for size in wanted:
-        data = experiment.task.evaluation(size, seed)
-        _, accuracy[size] = score(model, data, experiment.evaluation.elements_per_batch)
-        print(f"{size:>8}  {accuracy[size]:.4f}", flush=True)
-    for name, value in summary(accuracy, experiment.task.max_train_size).items():
-        print(f"{name}  {value:.4f}")
+    scores = {}
+    for case in wanted:
+        with torch.no_grad():
+            scores[case] = routine.score(model, case, torch.device("cpu"))
+        label, value = routine.shown(case, scores[case]).values()
+        print(f"{label:>8}  {value:.4f}", flush=True)
+    for name, value in routine.metrics(scores).items():
+        if "@" in name:
+            print(f"{name}  {value:.4f}")
 
 
 def print_laws(folder: Path, num_draws: int) -> None:
@@ -106,12 +109,13 @@ def print_laws(folder: Path, num_draws: int) -> None:
     record = Record.read(folder)
     experiment = experiment_of(record)
     model = best_model(folder, experiment)
-    if not isinstance(model, SetNetwork) or not laws_of(model.aggregator)[0]:
+    with torch.no_grad():
+        folded = routine_of(experiment, record.seed).folded(model, torch.device("cpu"))
+    if folded is None or not laws_of(folded.aggregator)[0]:
         raise ValueError(f"{record.name} learns no operator; its laws hold or not by definition")
-    laws, op = laws_of(model.aggregator)
-    some = experiment.task.validation(record.seed).take(torch.arange(64))
+    laws, op = laws_of(folded.aggregator)
     generator = torch.Generator().manual_seed(0)
-    states = fold_states(model, some)
+    states = states_of(*folded)
     print(law_report(op, states, laws, num_draws=num_draws, generator=generator))
 
 
@@ -145,21 +149,7 @@ def run_folder(out: Path, name: str, preset: str, seed: int, assignments: list[s
     return out / name / f"{preset}{changes}" / f"seed-{seed}"
 
 
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """`1-16,32` as numbers."""
-    sizes: list[int] = []
-    try:
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            sizes += range(int(first), int(last or first) + 1)
-    except ValueError:
-        raise ValueError(f"sizes are {text!r}; expected something like 1-16,32,200") from None
-    if not sizes or min(sizes) < 1:
-        raise ValueError(f"sizes are {text!r}; expected sizes from 1 up")
-    return tuple(sizes)
-
-
 def in_short(record: Record) -> str:
     """A record's main numbers in a line."""
-    numbers = [f"{key} {value:.3f}" for key, value in record.metrics.items() if "accuracy@" in key]
+    numbers = [f"{key} {value:.3f}" for key, value in record.metrics.items() if "@" in key]
     return f"{'  '.join(numbers)}  ({record.epochs} epochs, {record.seconds:.0f} s)"

@@ -95,7 +95,8 @@ class Bars(Display):
         latest = self._latest[name]
         latest.update(event)
         if event["kind"] == "evaluated":
-            self._progress.update(self._bars[name], numbers=f"evaluating sets of {event['size']}")
+            what, case = list(event.items())[-2]  # what is evaluated, then its score
+            self._progress.update(self._bars[name], numbers=f"evaluating {what} {case}")
             return
         done = (latest["epoch"] - 1) * latest["steps"] + latest.get("step", latest["steps"])
         self._progress.update(

@@ -12,10 +12,8 @@ from pathlib import Path
 
 from treefold.cli.commands import in_short, run_folder
 from treefold.cli.display import Display, choose_display
+from treefold.experiments.catalogue import find_experiment, find_preset
 from treefold.experiments.overrides import override
-from treefold.experiments.presets import PRESETS
-from treefold.experiments.set_experiments import find_experiment
-from treefold.names import by_name
 from treefold.records import Record, write_atomically
 from treefold.records.record import FILE_NAME
 
@@ -85,7 +83,7 @@ def manifest(
     recipe: str, preset: str, seeds: int | None, out: Path, assignments: list[str]
 ) -> Iterator[Job]:
     """The runs of a sweep, seed by seed; wrong names and values are found out here."""
-    count = by_name(PRESETS, preset, "preset").num_seeds if seeds is None else seeds
+    count = find_preset(recipe, preset).num_seeds if seeds is None else seeds
     if count < 1:
         raise ValueError(f"{count} seeds; expected 1 or more")
     for seed in range(count):

@@ -1,6 +1,7 @@
 """From a run's progress to events for a display."""
 
 import time
+from typing import Any
 
 from treefold.cli.display import Display, Throttle
 from treefold.experiments.recipe import Experiment
@@ -39,8 +40,8 @@ def watch(display: Display, name: str, experiment: Experiment) -> Watcher:
             name, {"kind": "epoch", "epochs": epochs, "step": steps, "steps": steps, **row}
         )
 
-    def evaluated(size: int, accuracy: float) -> None:
+    def evaluated(shown: dict[str, Any]) -> None:
         if ready:
-            display.show(name, {"kind": "evaluated", "size": size, "accuracy": accuracy})
+            display.show(name, {"kind": "evaluated", **shown})
 
     return Watcher(step, epoch, evaluated)

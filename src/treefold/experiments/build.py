@@ -1,25 +1,31 @@
-"""From a recipe to modules: networks, optimisers, schedules."""
+"""From a recipe to what runs: routines, networks, optimisers, schedules."""
 
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LRScheduler, OneCycleLR
 
-from treefold.aggregators import aggregator
 from treefold.experiments.recipe import Experiment, Training
-from treefold.models import OracleNetwork, SetNetwork
+from treefold.experiments.routine import Routine
+from treefold.experiments.set_routine import SetRoutine
+from treefold.tasks import SetTask
+
+ROUTINES: dict[type, type[Routine]] = {SetTask: SetRoutine}
+"""By the kind of task they are for."""
+
+
+def routine_of(experiment: Experiment, seed: int) -> Routine:
+    """How an experiment is run with a seed."""
+    kinds = (kind for task, kind in ROUTINES.items() if isinstance(experiment.task, task))
+    return next(kinds)(experiment, seed)
 
 
 def build_model(experiment: Experiment) -> nn.Module:
-    """The network of a recipe; `oracle` gets the exact monoid of its task."""
-    choice, task = experiment.aggregator, experiment.task
-    if choice.name == "oracle":
-        return OracleNetwork(task)
-    channels = experiment.model.channels
+    """The network of a recipe."""
+    choice = experiment.aggregator
     try:
-        made = aggregator(choice.name, channels, **choice.options)
+        return routine_of(experiment, seed=0).model()
     except TypeError as error:
         raise ValueError(f"aggregator {choice.name} with {choice.options}: {error}") from None
-    return SetNetwork(task.bits, task.answer_bits, channels, made)
 
 
 def build_optimizer(model: nn.Module, training: Training) -> Optimizer:

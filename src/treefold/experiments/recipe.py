@@ -1,13 +1,19 @@
 """Recipes: everything a run depends on, as frozen dataclasses that go into its record."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from treefold.names import by_name
-from treefold.tasks import SET_TASKS, SetTask
+from treefold.tasks import SET_TASKS
+
+T = TypeVar("T")
 
 OPTIMIZERS = ("adam", "adamw")
 SCHEDULES = ("constant", "one-cycle", "cosine")
+_ADDED = {"added": True}
+"""Of fields that old records lack: left out of a recipe that does not use them, so that the old and
+the new record of a recipe are the same."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +44,15 @@ class Training:
     clip_norm: float | None = None
     validate_every: int = 1
     """Epochs from one validation to the next."""
+    patience: int | None = field(default=None, metadata=_ADDED)
+    """Epochs without a better validation after which to stop; None for all epochs."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "validate_every"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"training.{name} is {getattr(self, name)}; expected more than 0")
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(f"training.patience is {self.patience}; expected 1 or more, or none")
         by_name(dict.fromkeys(OPTIMIZERS, True), self.optimizer, "optimizer")
         by_name(dict.fromkeys(SCHEDULES, True), self.schedule, "schedule")
 
@@ -57,10 +67,10 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Reported:
-    """A published number: its value, its spread, and where it stands."""
+    """A published number: its value, its spread if it came with one, and where it stands."""
 
     value: float
-    spread: float
+    spread: float | None
     source: str
 
 
@@ -69,11 +79,12 @@ class Experiment:
     """One row of a table: a task, an aggregator, a network, and how to train it."""
 
     name: str
-    task: SetTask
+    task: Any
+    """One of the tasks of a `Kind`, as are `evaluation` and `model`."""
     aggregator: AggregatorChoice
     training: Training
-    evaluation: Evaluation
-    model: Model = field(default_factory=Model)
+    evaluation: Any
+    model: Any = field(default_factory=Model)
     reported: dict[str, Reported] = field(default_factory=dict)
     departures: tuple[str, ...] = ()
 
@@ -88,26 +99,50 @@ class Experiment:
         }
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What the recipes of related tasks are made of."""
+
+    tasks: Mapping[str, Callable[..., Any]]
+    model: type
+    evaluation: type
+
+
+KINDS = (Kind(SET_TASKS, Model, Evaluation),)
+
+
 def plain(part: Any) -> dict[str, Any]:
     """A dataclass as JSON has it: tuples become lists."""
-    found = {entry.name: getattr(part, entry.name) for entry in fields(part)}
+    found = {
+        entry.name: getattr(part, entry.name)
+        for entry in fields(part)
+        if not entry.metadata.get("added") or getattr(part, entry.name) != entry.default
+    }
     return {key: list(v) if isinstance(v, tuple) else v for key, v in found.items()}
 
 
-def task_name(task: SetTask) -> str:
+def from_plain(kind: Callable[..., T], entries: Mapping[str, Any]) -> T:
+    """The dataclass that `plain` was given: lists become tuples."""
+    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in entries.items()})
+
+
+def task_name(task: Any) -> str:
     """The name under which the task is registered."""
-    return next(name for name, kind in SET_TASKS.items() if type(task) is kind)
+    tasks = ((name, made) for kind in KINDS for name, made in kind.tasks.items())
+    return next(name for name, made in tasks if type(task) is made)
 
 
 def experiment_from_recipe(name: str, recipe: dict[str, Any]) -> Experiment:
     """The experiment that a record's recipe describes."""
-    task = dict(recipe["task"])
-    evaluation = dict(recipe["evaluation"])
+    entries = dict(recipe["task"])
+    kinds = {task: kind for kind in KINDS for task in kind.tasks}
+    task = entries.pop("name")
+    kind = by_name(kinds, task, "task")
     return Experiment(
         name=name,
-        task=by_name(SET_TASKS, task.pop("name"), "task")(**task),
+        task=from_plain(kind.tasks[task], entries),
         aggregator=AggregatorChoice(**recipe["aggregator"]),
-        model=Model(**recipe["model"]),
-        training=Training(**recipe["training"]),
-        evaluation=Evaluation(tuple(evaluation.pop("sizes")), **evaluation),
+        model=from_plain(kind.model, recipe["model"]),
+        training=from_plain(Training, recipe["training"]),
+        evaluation=from_plain(kind.evaluation, recipe["evaluation"]),
     )

@@ -85,7 +85,7 @@ def _differences(made: Experiment, paper: Experiment) -> list[str]:
     found = []
     for part, entries in made.recipe().items():
         for key, value in entries.items():
-            published = paper.recipe()[part][key]
+            published = paper.recipe()[part].get(key)
             if value != published and part != "evaluation":
                 found.append(f"{part}.{key} is {value}; the paper has {published}")
     return found

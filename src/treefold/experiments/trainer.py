@@ -9,22 +9,23 @@ from typing import Any
 
 import torch
 
-from treefold.experiments.build import build_model, build_optimizer, build_schedule
+from treefold.experiments.build import (
+    build_model,
+    build_optimizer,
+    build_schedule,
+    routine_of,
+)
 from treefold.experiments.recipe import Experiment
-from treefold.models import SetNetwork
 from treefold.records import MetricsLog
 from treefold.training.checkpoint import CheckpointStore
-from treefold.training.fit import NonFinite, Progress, fit, num_steps
-from treefold.training.scoring import loss_and_correct, score
+from treefold.training.fit import NonFinite, Progress, fit
 from treefold.training.signals import StopRequest
 from treefold.training.state import capture, restore
 from treefold.training.tensorboard import TensorBoardLog
-from treefold.training.violations import law_violations
+from treefold.training.violations import violations_on
 from treefold.training.world import World
 
 CHECKPOINTS = "checkpoints"
-NUM_VIOLATION_SETS = 64
-"""Validation sets on whose states law violations are measured."""
 
 
 class Stopped(Exception):
@@ -33,20 +34,25 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who looks on: called after every step, every epoch, and every evaluated size."""
+    """Who looks on: called after every step, every epoch, and every evaluated case."""
 
     step: Callable[[Progress, int], None] = lambda progress, steps: None
     epoch: Callable[[dict[str, float | int], int], None] = lambda row, steps: None
-    evaluated: Callable[[int, float], None] = lambda size, accuracy: None
+    evaluated: Callable[[dict[str, Any]], None] = lambda shown: None
 
 
 @dataclass
 class Standing:
     """What a run knows besides its parameters: its best validation, and the time it has taken."""
 
-    best_accuracy: float = -1.0
+    best: float | None = None
     best_epoch: int = 0
     seconds: float = 0.0
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> "Standing":
+        """From plain data, in which `best` was once `best_accuracy`."""
+        return cls(**{key.removesuffix("_accuracy"): value for key, value in state.items()})
 
 
 class Trainer:
@@ -55,9 +61,11 @@ class Trainer:
     def __init__(self, experiment: Experiment, seed: int, folder: Path, world: World) -> None:
         self.experiment, self.seed, self.world = experiment, seed, world
         self.training = experiment.training
-        self.data = experiment.task.train(seed)
-        self.validation = experiment.task.validation(seed)
-        self.steps = num_steps(len(self.data), self.training.batch_size)
+        self.routine = routine_of(experiment, seed)
+        self.data = self.routine.train()
+        self.steps = len(
+            self.routine.batches(self.data, self.training.batch_size, torch.Generator())
+        )
         torch.manual_seed(seed)
         self.model = build_model(experiment)
         self.optimizer = build_optimizer(self.model, self.training)
@@ -96,23 +104,22 @@ class Trainer:
             raise
 
     def evaluate(self, watcher: Watcher) -> dict[str, Any]:
-        """The scores of the checkpoint that did best on validation, for every evaluation size."""
+        """The scores of the checkpoint that did best on validation, for every case."""
         best = self.best.load()
         if best is not None:
             restore(best, rng=False, model=self.model)
-        task, evaluation = self.experiment.task, self.experiment.evaluation
-        accuracy = {}
-        for size in evaluation.sizes:
-            data = task.evaluation(size, self.seed).to(self.world.device)
-            _, accuracy[size] = score(self.wrapped, data, evaluation.elements_per_batch)
-            watcher.evaluated(size, accuracy[size])
+        self.wrapped.eval()
+        scores = {}
+        for case in self.routine.cases():
+            with torch.no_grad():
+                scores[case] = self.routine.score(self.wrapped, case, self.world.device)
+            watcher.evaluated(self.routine.shown(case, scores[case]))
         return {
             "num_parameters": sum(p.numel() for p in self.model.parameters()),
             "best_epoch": self.standing.best_epoch,
-            "validation_accuracy": self.standing.best_accuracy,
-            "seconds_per_epoch": self.standing.seconds / self.training.epochs,
-            **summary(accuracy, task.max_train_size),
-            "accuracy": {str(size): value for size, value in accuracy.items()},
+            self.routine.chosen_by: self.standing.best,
+            "seconds_per_epoch": self.standing.seconds / self.progress.epoch,
+            **self.routine.metrics(scores),
         }
 
     def _fit(self) -> Any:
@@ -122,16 +129,18 @@ class Trainer:
             self.wrapped_optimizer,
             self.schedule,
             self.data,
-            loss_and_correct,
+            self.routine.loss,
             batch_size=self.training.batch_size,
             clip_norm=self.training.clip_norm,
             seed=self.seed,
             progress=self.progress,
+            batches=self.routine.batches,
         )
 
     def _is_over(self) -> bool:
-        progress = self.progress
-        return progress.epoch == self.training.epochs and progress.step == self.steps
+        epoch, patience = self.progress.epoch, self.training.patience
+        waited = patience is not None and epoch - self.standing.best_epoch >= patience
+        return self.progress.step == self.steps and (waited or epoch == self.training.epochs)
 
     def _finish_epoch(self, watcher: Watcher) -> None:
         progress, standing = self.progress, self.standing
@@ -139,13 +148,12 @@ class Trainer:
             "epoch": progress.epoch,
             "seconds": round(standing.seconds, 3),
             "learning_rate": float(self.schedule.get_last_lr()[0]),
-            "train_loss": progress.loss / progress.sets,
-            "train_accuracy": progress.correct / progress.sets,
+            **{f"train_{name}": mean for name, mean in progress.means().items()},
         }
         if self._validates():
             row |= self._validate()
-            if row["validation_accuracy"] > standing.best_accuracy:
-                standing.best_accuracy = row["validation_accuracy"]
+            if self._is_better(row[self.routine.chosen_by]):
+                standing.best = row[self.routine.chosen_by]
                 standing.best_epoch = progress.epoch
                 if self.world.rank == 0:
                     self.best.save(capture(rng=False, model=self.model))
@@ -160,21 +168,20 @@ class Trainer:
         epoch = self.progress.epoch
         return epoch == 1 or epoch % self.training.validate_every == 0 or self._is_over()
 
+    @torch.no_grad()
     def _validate(self) -> dict[str, float]:
-        data = self.validation.to(self.world.device)
-        elements = self.experiment.evaluation.elements_per_batch
-        loss, accuracy = score(self.wrapped, data, elements)
+        self.wrapped.eval()
+        device = self.world.device
+        folded = self.routine.folded(self.model, device)
+        laws = violations_on(*folded) if folded else {}
         return {
-            "validation_loss": loss,
-            "validation_accuracy": accuracy,
-            **{f"law:{law}": value for law, value in self._violations().items()},
+            **self.routine.validate(self.wrapped, device),
+            **{f"law:{law}": value for law, value in laws.items()},
         }
 
-    def _violations(self) -> dict[str, float]:
-        if not isinstance(self.model, SetNetwork):
-            return {}
-        some = self.validation.take(torch.arange(min(NUM_VIOLATION_SETS, len(self.validation))))
-        return law_violations(self.model, some.to(self.world.device))
+    def _is_better(self, found: float) -> bool:
+        best = self.standing.best
+        return best is None or (found > best if self.routine.highest else found < best)
 
     def _save(self) -> None:
         self.world.wait()
@@ -203,16 +210,10 @@ class Trainer:
             schedule=self.schedule,
             **parts,
         )
-        self.progress, self.standing = Progress(**parts["progress"]), Standing(**parts["standing"])
+        self.progress = Progress.of_state(parts["progress"])
+        self.standing = Standing.of_state(parts["standing"])
         if self.world.rank == 0:
             self.log.truncate_after(self._epochs_done())
 
     def _epochs_done(self) -> int:
         return self.progress.epoch - (self.progress.step < self.steps)
-
-
-def summary(accuracy: dict[int, float], max_train_size: int) -> dict[str, float]:
-    """The columns of the paper's table: the mean over training sizes, and two sizes beyond."""
-    inside = [accuracy[size] for size in range(1, max_train_size + 1) if size in accuracy]
-    found = {f"accuracy@1-{max_train_size}": sum(inside) / len(inside)} if inside else {}
-    return found | {f"accuracy@{size}": accuracy[size] for size in (32, 200) if size in accuracy}

@@ -1,5 +1,21 @@
 """Networks around aggregators."""
 
+from treefold.models.convolutions import CONVOLUTIONS
+from treefold.models.graph_layout import GraphLayout, Neighbours
+from treefold.models.multi_task import MultiTaskNetwork, multi_task_network
+from treefold.models.readouts import AggregatorReadout, SizedSet2Set
 from treefold.models.set_network import OracleNetwork, SetNetwork
+from treefold.models.tower_conv import TowerConv
 
-__all__ = ["OracleNetwork", "SetNetwork"]
+__all__ = [
+    "CONVOLUTIONS",
+    "AggregatorReadout",
+    "GraphLayout",
+    "MultiTaskNetwork",
+    "Neighbours",
+    "OracleNetwork",
+    "SetNetwork",
+    "SizedSet2Set",
+    "TowerConv",
+    "multi_task_network",
+]

@@ -6,9 +6,9 @@ epoch), so a run that continues from any step goes on exactly as if it had never
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +16,33 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from treefold.aggregators import record_penalties
-from treefold.tasks import SetData
 from treefold.training.world import World
 
-Loss = Callable[[nn.Module, SetData], tuple[Tensor, Tensor]]
-"""The loss of a batch, and which of its sets are answered correctly."""
+
+@runtime_checkable
+class Examples(Protocol):
+    """Data to learn from, such as sets or graphs with their answers."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, chosen: Tensor, /) -> "Examples":
+        """The examples with these numbers, in this order."""
+
+    def to(self, device: torch.device | str, /) -> "Examples":
+        """The same examples on another device."""
+
+
+Loss = Callable[[nn.Module, Any], tuple[Tensor, dict[str, Tensor]]]
+"""The loss of a batch of examples, and sums over them of whatever else is counted."""
+
+Batches = Callable[[Any, int, torch.Generator], Sequence[Tensor]]
+"""The examples that each step of an epoch takes, from the data, the size of a batch, and chance."""
+
+
+def shuffled(data: Examples, batch_size: int, generator: torch.Generator) -> Sequence[Tensor]:
+    """All examples in a fresh order; the last batch may be smaller."""
+    order = torch.randperm(len(data), generator=generator)
+    return [order[start : start + batch_size] for start in range(0, len(data), batch_size)]
 
 
 @dataclass
@@ -31,8 +53,9 @@ class Progress:
     step: int = 0
     """Steps done in this epoch."""
     loss: float = 0.0
-    correct: int = 0
     sets: int = 0
+    """Examples so far, whatever they are."""
+    counts: dict[str, float] = field(default_factory=dict)
     penalties: dict[str, float] = field(default_factory=dict)
 
     def next_epoch(self) -> None:
@@ -42,6 +65,17 @@ class Progress:
     def state(self) -> dict[str, Any]:
         """As plain data."""
         return dataclasses.asdict(self)
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> "Progress":
+        """From plain data; what counted nothing but correct sets called them `correct`."""
+        old = {"counts": {"accuracy": float(state["correct"])}} if "correct" in state else {}
+        return cls(**{key: value for key, value in state.items() if key != "correct"} | old)
+
+    def means(self) -> dict[str, float]:
+        """The loss and what else was counted, per example."""
+        sums = {"loss": self.loss, **self.counts}
+        return {name: total / self.sets for name, total in sums.items()}
 
 
 class NonFinite(RuntimeError):
@@ -58,30 +92,32 @@ def fit(
     model: nn.Module,
     optimizer: Optimizer,
     scheduler: LRScheduler,
-    data: SetData,
+    data: Examples,
     loss_of: Loss,
     *,
     batch_size: int,
     clip_norm: float | None,
     seed: int,
     progress: Progress,
+    batches: Batches = shuffled,
 ) -> Iterator[Progress]:
     """Train forever; yields after every step, with the sums of the epoch so far.
 
-    An epoch is over when `progress.step` has reached `num_steps`; going on begins the next.
+    An epoch is over when `progress.step` has reached the number of its batches; going on begins
+    the next.
     """
-    steps = num_steps(len(data), batch_size)
+    chosen_by_step = batches(data, batch_size, _generator(seed, progress.epoch))
     while True:
-        if progress.step == steps:
+        if progress.step == len(chosen_by_step):
             progress.next_epoch()
-        order = _order(seed, progress.epoch, len(data))
-        while progress.step < steps:
-            chosen = order[progress.step * batch_size : (progress.step + 1) * batch_size]
+            chosen_by_step = batches(data, batch_size, _generator(seed, progress.epoch))
+        while progress.step < len(chosen_by_step):
+            chosen = chosen_by_step[progress.step]
             mine = chosen[world.rank :: world.size]
             torch.manual_seed(_mixed(seed, progress.epoch, progress.step, world.rank))
             model.train()
             with record_penalties() as penalties:
-                loss, correct = loss_of(model, data.take(mine).to(world.device))
+                loss, counts = loss_of(model, data.take(mine).to(world.device))
             optimizer.zero_grad()
             world.backward(loss + penalties.total().to(loss.device))
             norm = world.clip(model, optimizer, clip_norm or math.inf)
@@ -89,9 +125,10 @@ def fit(
             optimizer.step()
             scheduler.step()
 
-            sums = world.sum(torch.stack([loss.detach() * len(mine), correct.sum()]))
-            progress.loss += float(sums[0])
-            progress.correct += round(float(sums[1]))
+            sums = world.sum(torch.stack([loss.detach() * len(mine), *counts.values()])).tolist()
+            progress.loss += sums[0]
+            for name, count in zip(counts, sums[1:], strict=True):
+                progress.counts[name] = progress.counts.get(name, 0.0) + count
             progress.sets += len(chosen)
             for law, value in penalties.by_law().items():
                 progress.penalties[law] = progress.penalties.get(law, 0.0) + value * len(chosen)
@@ -99,8 +136,8 @@ def fit(
             yield progress
 
 
-def _order(seed: int, epoch: int, count: int) -> Tensor:
-    return torch.randperm(count, generator=torch.Generator().manual_seed(_mixed(seed, epoch)))
+def _generator(seed: int, epoch: int) -> torch.Generator:
+    return torch.Generator().manual_seed(_mixed(seed, epoch))
 
 
 def _mixed(*numbers: int) -> int:

@@ -9,13 +9,13 @@ from torch.nn import functional as F
 from treefold.tasks import SetData, from_bits, to_bits
 
 
-def loss_and_correct(model: nn.Module, batch: SetData) -> tuple[Tensor, Tensor]:
-    """The cross-entropy of the answers' bits, and which sets are answered correctly in full."""
+def loss_and_correct(model: nn.Module, batch: SetData) -> tuple[Tensor, dict[str, Tensor]]:
+    """The cross-entropy of the answers' bits, and how many sets are answered correctly in full."""
     logits = model(batch.values, batch.groups)
     loss = F.binary_cross_entropy_with_logits(
         logits, to_bits(batch.answers, logits.shape[-1]).to(logits.dtype)
     )
-    return loss, from_bits(logits.detach() > 0) == batch.answers
+    return loss, {"accuracy": (from_bits(logits.detach() > 0) == batch.answers).sum()}
 
 
 @torch.no_grad()
@@ -24,9 +24,9 @@ def score(model: nn.Module, data: SetData, elements_per_batch: int) -> tuple[flo
     model.eval()
     loss, correct = 0.0, 0
     for batch in _batches(data, elements_per_batch):
-        batch_loss, is_correct = loss_and_correct(model, batch)
+        batch_loss, counts = loss_and_correct(model, batch)
         loss += float(batch_loss) * len(batch)
-        correct += int(is_correct.sum())
+        correct += int(counts["accuracy"])
     return loss / len(data), correct / len(data)
 
 

@@ -10,7 +10,7 @@ from treefold.aggregators import LCMAggregation, RaggedAggregation, RecurrentAgg
 from treefold.aggregators.plan_cache import packed_order_of, plan_of
 from treefold.algebra import MONOID_LAWS, SWAP, Law, State, draw_elements
 from treefold.models import SetNetwork
-from treefold.reduction import TableRows, chain_fold, tree_fold
+from treefold.reduction import Groups, Rows, TableRows, chain_fold, tree_fold
 from treefold.tasks import SetData
 
 
@@ -21,16 +21,25 @@ def law_violations(network: SetNetwork, data: SetData, num_draws: int = 512) -> 
     Learned monoids are asked for associativity, commutativity and identity, recurrent cells for
     indifference to swaps; fixed aggregators have nothing to answer for.
     """
-    laws, op = laws_of(network.aggregator)
+    rows = TableRows(network.table(), data.values)
+    return violations_on(network.aggregator, rows, data.groups, num_draws)
+
+
+@torch.no_grad()
+def violations_on(
+    aggregator: RaggedAggregation, rows: Rows, groups: Groups, num_draws: int = 512
+) -> dict[str, float]:
+    """The same, for states drawn from folds of these rows."""
+    laws, op = laws_of(aggregator)
     if not laws:
         return {}
-    generator, states = torch.Generator().manual_seed(0), fold_states(network, data)
+    generator, states = torch.Generator().manual_seed(0), states_of(aggregator, rows, groups)
     found = {}
     for law in laws:
         elements = draw_elements(states, law.arity, num_draws, generator)
         if law is SWAP:  # a state, then two rows
-            rows = network.table()[data.values]
-            elements = [elements[0], *draw_elements(rows, 2, num_draws, generator)]
+            leaves = _table(rows)[groups.order].gathered()
+            elements = [elements[0], *draw_elements(leaves, 2, num_draws, generator)]
         found[law.name] = float(law.violation(op, *elements).relative.mean())
     return found
 
@@ -45,12 +54,19 @@ def laws_of(aggregator: RaggedAggregation) -> tuple[tuple[Law, ...], Callable[..
 
 
 @torch.no_grad()
-def fold_states(network: SetNetwork, data: SetData) -> State:
-    """All states that the network's aggregator goes through on these sets."""
-    x, groups, aggregator = TableRows(network.table(), data.values), data.groups, network.aggregator
+def states_of(aggregator: RaggedAggregation, rows: Rows, groups: Groups) -> State:
+    """All states that an aggregator goes through on these rows."""
     if isinstance(aggregator, LCMAggregation):
-        fold = tree_fold(aggregator.operator, x, plan_of(groups, aggregator.eval_bracketing))
-        return torch.cat([x.gathered(), cast(Tensor, fold.nodes)])
+        leaves = _table(rows)[groups.order]
+        fold = tree_fold(aggregator.operator, leaves, plan_of(groups, aggregator.eval_bracketing))
+        return torch.cat([leaves.gathered(), cast(Tensor, fold.nodes)])
     cell = cast(RecurrentAggregation, aggregator).cell
-    chain = chain_fold(cell, x, groups, packed_order_of(groups), cell.initial, keep_states=True)
+    chain = chain_fold(cell, rows, groups, packed_order_of(groups), cell.initial, keep_states=True)
     return cast(State, chain.states)
+
+
+def _table(rows: Rows) -> TableRows:
+    if isinstance(rows, TableRows):
+        return rows
+    tensor = cast(Tensor, rows)
+    return TableRows(tensor, torch.arange(tensor.shape[0], device=tensor.device))

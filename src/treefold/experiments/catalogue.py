@@ -1,0 +1,46 @@
+"""Every experiment there is, whatever its kind of task, by name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from treefold.experiments import set_experiments
+from treefold.experiments.presets import PRESETS, Preset
+from treefold.experiments.recipe import Experiment
+from treefold.names import by_name
+
+
+@dataclass(frozen=True)
+class Family:
+    """Experiments on tasks of one kind, and what their presets stand for."""
+
+    experiments: Mapping[str, Callable[[str], list[Experiment]]]
+    presets: Mapping[str, Preset]
+    find: Callable[[str, str], list[Experiment]]
+    """The rows of an experiment, or one of them, at a preset."""
+    extra_rows: tuple[str, ...] = ()
+    """Rows that are run only if they are named."""
+
+
+FAMILIES = {
+    "sets": Family(
+        set_experiments.EXPERIMENTS, PRESETS, set_experiments.find_experiment, ("oracle",)
+    ),
+}
+
+
+def family_of(name: str) -> Family:
+    """The family of an experiment, or of a row such as `second-minimum/gru`."""
+    families = {
+        experiment: family for family in FAMILIES.values() for experiment in family.experiments
+    }
+    return by_name(families, name.partition("/")[0], "experiment")
+
+
+def find_experiment(name: str, preset: str) -> list[Experiment]:
+    """The experiments that `second-minimum`, or one row such as `second-minimum/gru`, names."""
+    return family_of(name).find(name, preset)
+
+
+def find_preset(name: str, preset: str) -> Preset:
+    """What a preset stands for in an experiment."""
+    return by_name(family_of(name).presets, preset, "preset")

@@ -1,0 +1,76 @@
+"""What a run must know of its kind of task: data, network, loss, and how it is scored."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from treefold.aggregators import RaggedAggregation
+from treefold.experiments.recipe import Experiment
+from treefold.reduction import Groups, Rows
+from treefold.training.fit import Batches, Examples, shuffled
+
+
+class Folded(NamedTuple):
+    """An aggregator of a network, and rows that it really meets."""
+
+    aggregator: RaggedAggregation
+    rows: Rows
+    groups: Groups
+
+
+class Routine(ABC):
+    """One experiment with one seed, as the trainer and the command line see it.
+
+    `chosen_by` is the column of the log by which the best checkpoint is chosen: the highest, or
+    the lowest. What is evaluated are cases: sizes of sets, splits of graphs.
+    """
+
+    chosen_by: str
+    highest: bool = True
+
+    def __init__(self, experiment: Experiment, seed: int) -> None:
+        self.experiment, self.seed = experiment, seed
+
+    @property
+    def batches(self) -> Batches:
+        """Which examples each step of an epoch takes."""
+        return shuffled
+
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """A new network."""
+
+    @abstractmethod
+    def train(self) -> Examples:
+        """What to learn from."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch of examples, and sums over them of whatever else is counted."""
+
+    @abstractmethod
+    def validate(self, model: nn.Module, device: torch.device) -> dict[str, float]:
+        """Columns for the log, `chosen_by` among them."""
+
+    @abstractmethod
+    def folded(self, model: nn.Module, device: torch.device) -> Folded | None:
+        """Something to measure laws on; None where nothing is learned that should obey any."""
+
+    @abstractmethod
+    def cases(self, wanted: str | None = None) -> Sequence[Any]:
+        """What to evaluate: what the words ask for, or else the recipe."""
+
+    @abstractmethod
+    def score(self, model: nn.Module, case: Any, device: torch.device) -> Any:
+        """How well a network does on a case."""
+
+    @abstractmethod
+    def shown(self, case: Any, score: Any) -> dict[str, Any]:
+        """The case and one number, by what they are called."""
+
+    @abstractmethod
+    def metrics(self, scores: Mapping[Any, Any]) -> dict[str, Any]:
+        """What the record keeps of the scores, by case."""

@@ -1,0 +1,109 @@
+"""Runs on multisets: shuffled batches, bits as answers, an accuracy for each size of sets."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from treefold.aggregators import aggregator
+from treefold.experiments.routine import Folded, Routine
+from treefold.models import OracleNetwork, SetNetwork
+from treefold.reduction import TableRows
+from treefold.tasks import SetData, SetTask
+from treefold.training.scoring import loss_and_correct, score
+
+NUM_VIOLATION_SETS = 64
+"""Validation sets on whose states law violations are measured."""
+
+
+class SetRoutine(Routine):
+    """A task on multisets; the best checkpoint answers the most validation sets."""
+
+    chosen_by = "validation_accuracy"
+
+    @property
+    def task(self) -> SetTask:
+        """The task."""
+        task: SetTask = self.experiment.task
+        return task
+
+    @cached_property
+    def validation(self) -> SetData:
+        """The validation sets."""
+        return self.task.validation(self.seed)
+
+    def model(self) -> nn.Module:
+        """The network of the recipe; `oracle` gets the exact monoid of its task."""
+        choice, channels = self.experiment.aggregator, self.experiment.model.channels
+        if choice.name == "oracle":
+            return OracleNetwork(self.task)
+        made = aggregator(choice.name, channels, **choice.options)
+        return SetNetwork(self.task.bits, self.task.answer_bits, channels, made)
+
+    def train(self) -> SetData:
+        """The training sets."""
+        return self.task.train(self.seed)
+
+    def loss(self, model: nn.Module, batch: SetData) -> tuple[Tensor, dict[str, Tensor]]:
+        """Cross-entropy of bits, and correct sets."""
+        return loss_and_correct(model, batch)
+
+    def validate(self, model: nn.Module, device: torch.device) -> dict[str, float]:
+        """The loss and the accuracy."""
+        loss, accuracy = score(model, self.validation.to(device), self._elements)
+        return {"validation_loss": loss, "validation_accuracy": accuracy}
+
+    def folded(self, model: nn.Module, device: torch.device) -> Folded | None:
+        """The aggregator, with embeddings of some validation sets."""
+        if not isinstance(model, SetNetwork):
+            return None
+        some = torch.arange(min(NUM_VIOLATION_SETS, len(self.validation)))
+        data = self.validation.take(some).to(device)
+        return Folded(model.aggregator, TableRows(model.table(), data.values), data.groups)
+
+    def cases(self, wanted: str | None = None) -> Sequence[int]:
+        """Sizes of sets."""
+        sizes: tuple[int, ...] = self.experiment.evaluation.sizes
+        return parse_sizes(wanted) if wanted else sizes
+
+    def score(self, model: nn.Module, case: int, device: torch.device) -> float:
+        """The accuracy on sets of a size."""
+        data = self.task.evaluation(case, self.seed).to(device)
+        return score(model, data, self._elements)[1]
+
+    def shown(self, case: int, score: float) -> dict[str, Any]:
+        """The size and the accuracy."""
+        return {"size": case, "accuracy": score}
+
+    def metrics(self, scores: Mapping[int, float]) -> dict[str, Any]:
+        """The columns of the paper's table, and the accuracy at every size."""
+        by_size = {str(size): value for size, value in scores.items()}
+        return {**summary(scores, self.task.max_train_size), "accuracy": by_size}
+
+    @property
+    def _elements(self) -> int:
+        elements: int = self.experiment.evaluation.elements_per_batch
+        return elements
+
+
+def summary(accuracy: Mapping[int, float], max_train_size: int) -> dict[str, float]:
+    """The columns of the paper's table: the mean over training sizes, and two sizes beyond."""
+    inside = [accuracy[size] for size in range(1, max_train_size + 1) if size in accuracy]
+    found = {f"accuracy@1-{max_train_size}": sum(inside) / len(inside)} if inside else {}
+    return found | {f"accuracy@{size}": accuracy[size] for size in (32, 200) if size in accuracy}
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """`1-16,32` as numbers."""
+    sizes: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            sizes += range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise ValueError(f"sizes are {text!r}; expected something like 1-16,32,200") from None
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"sizes are {text!r}; expected sizes from 1 up")
+    return tuple(sizes)

@@ -1,0 +1,136 @@
+"""PNA's multi-task architecture: node and graph targets from one recurrent message-passing network.
+
+    first convolution -> GRU -> (next convolution -> GRU) x (N/2 - 1) -> node head
+                                                                      -> readout -> graph head
+
+One second convolution and one GRU serve all layers. The GRU takes a node's old state as its input
+and the convolution's output as its hidden state, as in PNA's released code.
+"""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from treefold.aggregators import AGGREGATORS, aggregator
+from treefold.models.convolutions import CONVOLUTIONS
+from treefold.models.dense import mlp
+from treefold.models.graph_layout import GraphLayout, inverse
+from treefold.models.readouts import AggregatorReadout, SizedSet2Set
+from treefold.models.tower_conv import TowerConv
+from treefold.names import by_name
+from treefold.shapes import Float
+
+SET2SET = "set2set"
+
+
+class MultiTaskNetwork(nn.Module):
+    """Node targets and graph targets for batches of graphs, whatever sizes are in a batch.
+
+    A graph of N nodes gets max(1, ⌊N/2⌋) layers, and leaves the computation after them; what comes
+    out for it does not depend on the rest of the batch (batch norm in training excepted). Edges are
+    taken as they are: self-loops and repeated edges count, nodes without edges get what the
+    aggregator gives for an empty group.
+
+    `first` and `next_` map (states, `Neighbours`) to new states; `readout` maps (states,
+    `GraphLayout`) to `out_channels` numbers a graph.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        channels: int,
+        first: nn.Module,
+        next_: nn.Module,
+        readout: nn.Module,
+        node_targets: int = 3,
+        graph_targets: int = 3,
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.channels = in_channels, channels
+        self.first, self.next = first, next_
+        self.gru = nn.GRUCell(channels, channels)
+        self.readout = readout
+        self.node_head = mlp([channels] * 3 + [node_targets], nn.LeakyReLU, nn.LeakyReLU)
+        self.graph_head = mlp(
+            [int(readout.out_channels), channels, channels, graph_targets],  # type: ignore[arg-type]
+            nn.ReLU,
+            nn.LeakyReLU,
+            batch_norm=True,
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> tuple[Float[Tensor, " n node_targets"], Float[Tensor, " graphs graph_targets"]]:
+        """Targets of all nodes and of all graphs, in the order they came in."""
+        if x.dim() != 2 or x.shape[1] != self.in_channels:
+            raise ValueError(f"x has shape {tuple(x.shape)}; expected [nodes, {self.in_channels}]")
+        layout = GraphLayout.of(len(x), edge_index, batch, batch_size)
+        states = self.states(x[layout.nodes], layout)
+        node_targets = self.node_head(states)[inverse(layout.nodes)]
+        graph_targets = self.graph_head(self.readout(states, layout))[inverse(layout.graphs)]
+        return node_targets, graph_targets
+
+    def states(
+        self, x: Float[Tensor, " n inputs"], layout: GraphLayout
+    ) -> Float[Tensor, " n channels"]:
+        """The last state of each node, in the order of the layout."""
+        finished, done = [x.new_zeros(0, self.channels)], 0
+        for size, neighbours, stay in layout.leaving():
+            for layer in range(done, num_layers(size)):
+                convolution = self.first if layer == 0 else self.next
+                old = F.pad(x, (0, self.channels - x.shape[1]))
+                x = self.gru(old, convolution(x, neighbours))
+            done = num_layers(size)
+            finished.append(x[stay:])
+            x = x[:stay]
+        return torch.cat(finished[::-1])
+
+
+def num_layers(size: int) -> int:
+    """How many layers a graph of that many nodes gets."""
+    return max(1, size // 2)
+
+
+def multi_task_network(
+    name: str,
+    *,
+    channels: int = 16,
+    towers: int = 4,
+    divide: bool = True,
+    readout: str = SET2SET,
+    in_channels: int = 2,
+    **options: Any,
+) -> MultiTaskNetwork:
+    """The benchmark's network around `name`: an aggregator in PNA's towers, or gcn, gat or gin.
+
+    - `divide`: whether towers share the channels (PNA) or each has all (the paper, for learned
+      aggregators). Towers of the first convolution always get all of the few input channels.
+    - `readout`: `set2set`, or the name of an aggregator over the nodes of a graph.
+    - `options`: of the aggregator, such as PNA's `deg` or `associativity`.
+    """
+    known = {**CONVOLUTIONS, **AGGREGATORS}
+    by_name(known, name, "convolution or aggregator")
+    if channels < in_channels:
+        raise ValueError(f"{channels} channels; expected at least as many as inputs, {in_channels}")
+    if name in CONVOLUTIONS:
+        if options:
+            raise ValueError(f"{name} takes no options; got {', '.join(options)}")
+        first = CONVOLUTIONS[name](in_channels, channels)
+        next_ = CONVOLUTIONS[name](channels, channels)
+    else:
+        make = partial(aggregator, name, **options)
+        first = TowerConv(in_channels, channels, make, towers, divide=False)
+        next_ = TowerConv(channels, channels, make, towers, divide)
+    pool = (
+        SizedSet2Set(channels)
+        if readout == SET2SET
+        else AggregatorReadout(aggregator(readout, channels))
+    )
+    return MultiTaskNetwork(in_channels, channels, first, next_, pool)

@@ -1,0 +1,101 @@
+"""The answers of graph algorithms, exact and for many graphs of one size at once."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from treefold.shapes import Bool, Float, Int
+
+UNREACHABLE = 1 << 13
+"""Stands for the hop distance between nodes without a path; twice it fits into 16 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What algorithms say of graphs of n nodes each."""
+
+    distance: Float[Tensor, " graphs n"]
+    """Hops from the source; 0 where no path leads."""
+    eccentricity: Float[Tensor, " graphs n"]
+    """Hops to the farthest node that can be reached."""
+    laplacian: Float[Tensor, " graphs n"]
+    """(D - A) x: degree times own value, less the values of the neighbours."""
+    connected: Bool[Tensor, " graphs"]
+    bipartite: Bool[Tensor, " graphs"]
+    diameter: Float[Tensor, " graphs"]
+    """The largest eccentricity; of a disconnected graph, that of some component."""
+    spectral_radius: Float[Tensor, " graphs"]
+    """The largest absolute eigenvalue of A."""
+
+
+def label(
+    adjacency: Bool[Tensor, " graphs n n"],
+    values: Float[Tensor, " graphs n"],
+    sources: Int[Tensor, " graphs"],
+) -> Labels:
+    """All answers for undirected graphs without self-loops, in double."""
+    check_simple(adjacency)
+    _check_nodes(values, sources)
+    hops = hop_distances(adjacency)
+    finite = hops.where(hops < UNREACHABLE, 0).double()
+    matrix = adjacency.double()
+    eccentricity = finite.amax(2)
+    return Labels(
+        distance=finite[torch.arange(len(finite)), sources],
+        eccentricity=eccentricity,
+        laplacian=matrix.sum(2) * values - (matrix @ values.double().unsqueeze(2)).squeeze(2),
+        connected=(hops < UNREACHABLE).flatten(1).all(1),
+        bipartite=is_bipartite(adjacency, hops),
+        diameter=eccentricity.amax(1),
+        spectral_radius=torch.linalg.eigvalsh(matrix).abs().amax(1),
+    )
+
+
+def hop_distances(adjacency: Bool[Tensor, " graphs n n"]) -> Int[Tensor, " graphs n n"]:
+    """Hops between all pairs of nodes by Floyd and Warshall's rule; `UNREACHABLE` for no path."""
+    hops = torch.where(adjacency, 1, UNREACHABLE).to(torch.int16)
+    hops.diagonal(dim1=1, dim2=2).zero_()
+    for via in range(hops.shape[1]):
+        detour = hops[:, :, via : via + 1] + hops[:, via : via + 1, :]
+        torch.minimum(hops, detour, out=hops)
+    return hops
+
+
+def is_bipartite(
+    adjacency: Bool[Tensor, " graphs n n"], hops: Int[Tensor, " graphs n n"]
+) -> Bool[Tensor, " graphs"]:
+    """Whether two colours suffice: no edge joins nodes equally far from their component's first."""
+    first = (hops < UNREACHABLE).int().argmax(2)  # the lowest-numbered node in reach
+    level = hops.gather(2, first.unsqueeze(2)).squeeze(2)
+    within_a_level = adjacency & (level.unsqueeze(1) == level.unsqueeze(2))
+    return ~within_a_level.flatten(1).any(1)
+
+
+def check_simple(adjacency: Bool[Tensor, " graphs n n"]) -> None:
+    """Raise a ValueError unless these are undirected graphs of at least one node, without loops."""
+    if adjacency.dtype != torch.bool or adjacency.dim() != 3 or 0 in adjacency.shape[1:]:
+        raise ValueError(
+            f"adjacency is {adjacency.dtype} of shape {tuple(adjacency.shape)}; expected "
+            "torch.bool of shape [graphs, n, n] with at least one node"
+        )
+    if bool((directed := adjacency & ~adjacency.mT).any()):
+        graph, start, end = directed.nonzero()[0].tolist()
+        raise ValueError(
+            f"graph {graph} has an edge {start} -> {end} but not {end} -> {start}; expected an "
+            "undirected graph: add the missing direction (torch_geometric.utils.to_undirected)"
+        )
+    if bool((loops := adjacency.diagonal(dim1=1, dim2=2)).any()):
+        graph, node = loops.nonzero()[0].tolist()
+        raise ValueError(
+            f"graph {graph} has an edge from node {node} to itself; expected none: remove them "
+            "(torch_geometric.utils.remove_self_loops)"
+        )
+
+
+def _check_nodes(values: Tensor, sources: Tensor) -> None:
+    n = values.shape[1]
+    if bool(((sources < 0) | (sources >= n)).any()):
+        raise ValueError(f"a source is {sources.tolist()}; expected node numbers from 0 to {n - 1}")
+    if not bool(values.isfinite().all()):
+        raise ValueError("a node's value is not finite; expected numbers such as those of U[0, 1)")
