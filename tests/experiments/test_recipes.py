@@ -3,11 +3,14 @@
 import json
 
 import pytest
+import torch
 
+from treefold.experiments.build import routine_of
 from treefold.experiments.overrides import keys_of, override
 from treefold.experiments.presets import PRESETS
 from treefold.experiments.recipe import Training, experiment_from_recipe
 from treefold.experiments.set_experiments import EXPERIMENTS, LAMBDAS, REPORTED, find_experiment
+from treefold.experiments.set_routine import Balanced, parse_cases
 
 ONE = "second-minimum/binary-gru"
 
@@ -118,3 +121,26 @@ def test_unknown_names_suggest_near_ones():
 def test_all_parts_of_a_recipe_can_be_overridden():
     parts = {key.partition(".")[0] for key in keys_of(find_experiment(ONE, "smoke")[0])}
     assert parts == {"task", "aggregator", "model", "training", "evaluation"}
+
+
+def test_sizes_are_asked_for_in_words():
+    assert parse_cases("1-3,32") == (1, 2, 3, 32)
+    assert parse_cases("balanced:16,200") == (Balanced(16), Balanced(200))
+    for wrong in ("even:3", "balanced:", "balanced:0", "3:4", "x"):
+        with pytest.raises(ValueError, match="expected"):
+            parse_cases(wrong)
+
+
+def test_balanced_sets_are_scored_beside_uniform_ones():
+    experiment = override(
+        find_experiment("second-minimum/oracle", "smoke")[0],
+        ["evaluation.sizes=1,32", "evaluation.balanced_sizes=16,200"],
+    )[0]
+    routine = routine_of(experiment, 0)
+    scores = {
+        case: routine.score(routine.model(), case, torch.device("cpu")) for case in routine.cases()
+    }
+    metrics = routine.metrics(scores)
+    assert metrics["balanced_accuracy"] == {"16": 1.0, "200": 1.0}
+    assert metrics["accuracy@balanced-200"] == metrics["accuracy@32"] == 1.0
+    assert routine.shown(Balanced(16), 1.0) == {"size": "balanced 16", "accuracy": 1.0}

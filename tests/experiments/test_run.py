@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from treefold.experiments.overrides import override
 from treefold.experiments.recipe import Evaluation
-from treefold.experiments.run import run
+from treefold.experiments.run import as_json, run
 from treefold.experiments.set_experiments import find_experiment
 from treefold.experiments.trainer import Standing, Stopped, Watcher
 from treefold.records import MetricsLog, Record, StorageError
@@ -259,3 +260,19 @@ def test_run_folders_hold_no_pickle(undisturbed):
     files = [path for path in Path(undisturbed).rglob("*") if path.is_file()]
     kinds = {path.suffix for path in files if path.parent.name != "tensorboard"}
     assert kinds == {".json", ".csv", ".safetensors"}
+
+
+def test_a_run_that_is_to_be_evaluated_further_is_not_trained_again(tmp_path, world, undisturbed):
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    before = numbers(tmp_path)
+    more = small("second-minimum/binary-gru-assoc", "evaluation.balanced_sizes=4,64")
+    steps = []
+    watcher = Watcher(step=lambda progress, _: steps.append(progress.step))
+    record = train(tmp_path, world, more, watcher=watcher)
+    assert steps == []
+    assert record.status == "finished"
+    assert record.recipe == as_json(more.recipe())
+    assert record.metrics["balanced_accuracy"].keys() == {"4", "64"}
+    rows, metrics, tensors = numbers(tmp_path)
+    assert (rows, tensors) == (before[0], before[2])
+    assert metrics["accuracy"] == before[1]["accuracy"]

@@ -139,3 +139,21 @@ def test_logarithmic_axes_have_ticks_that_fit_their_span():
 
 def test_a_slug_is_a_harmless_file_name():
     assert slug_of("Accuracy", "../../etc/passwd", "ü<b>") == "accuracy-etc-passwd-b"
+
+
+def test_balanced_accuracy_has_a_figure_and_columns_of_its_own(tmp_path):
+    for seed, low in ((0, 0.5), (1, 0.7)):
+        made = record("gru", seed)
+        by_size = {"16": 0.9, "1000": low}
+        made.metrics.update({"balanced_accuracy": by_size, "accuracy@balanced-1000": low})
+        save(tmp_path / str(seed), made)
+    found = read_content(tmp_path)
+    line = lines_of(figure(found, "balanced-second-minimum-standard"))["GRU"]
+    assert (line.x, line.y, line.low, line.high) == (
+        (16, 1000),
+        pytest.approx((0.9, 0.6)),
+        pytest.approx((0.9, 0.5)),
+        pytest.approx((0.9, 0.7)),
+    )
+    heads = [column.over for column in found.tables[0].columns]
+    assert heads.index("balanced, size 1000") > heads.index("size 200")

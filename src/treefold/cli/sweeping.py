@@ -14,6 +14,7 @@ from treefold.cli.commands import in_short, run_folder
 from treefold.cli.display import Display, choose_display
 from treefold.experiments.catalogue import find_experiment, find_preset
 from treefold.experiments.overrides import override
+from treefold.experiments.run import as_json
 from treefold.records import Record, write_atomically
 from treefold.records.record import FILE_NAME
 
@@ -47,6 +48,15 @@ class Job:
             *("--threads", "1", "--json-lines", *sets),
         ]
 
+    def is_finished(self) -> bool:
+        """Whether the run is there, with everything evaluated that the recipe asks for."""
+        record = self.record()
+        if record is None or record.status != "finished":
+            return False
+        experiment = find_experiment(self.name, self.preset)[0]
+        wanted = override(experiment, list(self.assignments))[0].recipe()
+        return record.recipe == as_json(wanted)
+
     def record(self) -> Record | None:
         """The run's record, if it has one."""
         return Record.read(self.folder) if (self.folder / FILE_NAME).exists() else None
@@ -66,7 +76,7 @@ def sweep_rows(
     lines = "".join(json.dumps(asdict(job)) + "\n" for job in jobs)
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(out / f"{recipe.replace('/', '-')}-{preset}.manifest.jsonl", lines.encode())
-    left = [job for job in jobs if (record := job.record()) is None or record.status != "finished"]
+    left = [job for job in jobs if not job.is_finished()]
     print(f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished already", flush=True)
     if slurm is not None:
         submit(left, slurm, out)

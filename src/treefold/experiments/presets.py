@@ -7,6 +7,7 @@ from typing import Any
 from treefold.experiments.recipe import Evaluation, Model, Training
 
 ALL_SIZES = tuple(range(1, 201))
+BALANCED_SIZES = (2, 4, 8, 16, 32, 64, 128, 200, 500, 1000)
 SOME_SIZES = (*range(1, 17), 20, 24, 32, 48, 64, 96, 128, 160, 200)
 
 
@@ -47,7 +48,7 @@ PRESETS: dict[str, Preset] = {
         training=Training(
             epochs=2, batch_size=64, learning_rate=2e-3, optimizer="adamw", schedule="one-cycle"
         ),
-        evaluation=Evaluation(sizes=(*range(1, 17), 32, 200)),
+        evaluation=Evaluation(sizes=(*range(1, 17), 32, 200), balanced_sizes=(16, 200)),
         model=Model(channels=16),
         task={"num_train": 256, "num_validation": 64, "num_evaluation": 16},
         options=_OURS,
@@ -62,14 +63,14 @@ PRESETS: dict[str, Preset] = {
     "standard": Preset(
         about="what we publish: about ten minutes of one core a run, three seeds",
         training=dataclasses.replace(_TRAINING, epochs=60),
-        evaluation=Evaluation(sizes=ALL_SIZES),
+        evaluation=Evaluation(sizes=ALL_SIZES, balanced_sizes=BALANCED_SIZES),
         options=_OURS,
         num_seeds=3,
     ),
     "paper": Preset(
         about="as in the paper: 1,000 epochs, hours to days",
         training=Training(epochs=1000, batch_size=32, learning_rate=1e-4),
-        evaluation=Evaluation(sizes=ALL_SIZES),
+        evaluation=Evaluation(sizes=ALL_SIZES, balanced_sizes=BALANCED_SIZES),
         num_seeds=3,
     ),
 }

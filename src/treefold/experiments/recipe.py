@@ -63,6 +63,8 @@ class Evaluation:
 
     sizes: tuple[int, ...]
     elements_per_batch: int = 65_536
+    balanced_sizes: tuple[int, ...] = field(default=(), metadata=_ADDED)
+    """Sizes at which sets with evenly spread answers are evaluated as well."""
 
 
 @dataclass(frozen=True)

@@ -74,13 +74,15 @@ def open_record(
 ) -> Record:
     """The record of the run in `folder`, begun anew if there is none."""
     if (folder / FILE_NAME).exists():
-        found = Record.read(folder)
-        if (found.recipe, found.seed) != (as_json(experiment.recipe()), seed):
+        found, recipe = Record.read(folder), as_json(experiment.recipe())
+        if (_trained(found.recipe), found.seed) != (_trained(recipe), seed):
             raise ValueError(
                 f"{folder} holds another run, {found.name} with seed {found.seed}, or another "
                 "recipe; give another --out, or remove it"
             )
-        return found
+        if found.recipe == recipe:
+            return found
+        return dataclasses.replace(found, recipe=recipe, status="running")  # to evaluate anew
     record = Record(
         name=experiment.name,
         preset=preset,
@@ -96,6 +98,11 @@ def open_record(
     )
     record.write(folder)
     return record
+
+
+def _trained(recipe: dict[str, Any]) -> dict[str, Any]:
+    """What of a recipe decides the parameters."""
+    return {part: entries for part, entries in recipe.items() if part != "evaluation"}
 
 
 def as_json(recipe: dict[str, Any]) -> dict[str, Any]:

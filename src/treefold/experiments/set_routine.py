@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,15 @@ from treefold.training.scoring import loss_and_correct, score
 
 NUM_VIOLATION_SETS = 64
 """Validation sets on whose states law violations are measured."""
+
+
+class Balanced(NamedTuple):
+    """The case of sets of a size whose answers are spread evenly."""
+
+    size: int
+
+
+Case: TypeAlias = int | Balanced
 
 
 class SetRoutine(Routine):
@@ -63,24 +72,36 @@ class SetRoutine(Routine):
         data = self.validation.take(some).to(device)
         return Folded(model.aggregator, TableRows(model.table(), data.values), data.groups)
 
-    def cases(self, wanted: str | None = None) -> Sequence[int]:
-        """Sizes of sets."""
-        sizes: tuple[int, ...] = self.experiment.evaluation.sizes
-        return parse_sizes(wanted) if wanted else sizes
+    def cases(self, wanted: str | None = None) -> Sequence[Case]:
+        """Sizes of sets, of uniform integers and of evenly spread answers."""
+        if wanted:
+            return parse_cases(wanted)
+        evaluation = self.experiment.evaluation
+        return (*evaluation.sizes, *map(Balanced, evaluation.balanced_sizes))
 
-    def score(self, model: nn.Module, case: int, device: torch.device) -> float:
+    def score(self, model: nn.Module, case: Case, device: torch.device) -> float:
         """The accuracy on sets of a size."""
-        data = self.task.evaluation(case, self.seed).to(device)
-        return score(model, data, self._elements)[1]
+        draw = self.task.balanced if isinstance(case, Balanced) else self.task.evaluation
+        data = draw(case.size if isinstance(case, Balanced) else case, self.seed)
+        return score(model, data.to(device), self._elements)[1]
 
-    def shown(self, case: int, score: float) -> dict[str, Any]:
+    def shown(self, case: Case, score: float) -> dict[str, Any]:
         """The size and the accuracy."""
-        return {"size": case, "accuracy": score}
+        name = f"balanced {case.size}" if isinstance(case, Balanced) else case
+        return {"size": name, "accuracy": score}
 
-    def metrics(self, scores: Mapping[int, float]) -> dict[str, Any]:
+    def metrics(self, scores: Mapping[Case, float]) -> dict[str, Any]:
         """The columns of the paper's table, and the accuracy at every size."""
-        by_size = {str(size): value for size, value in scores.items()}
-        return {**summary(scores, self.task.max_train_size), "accuracy": by_size}
+        uniform = {case: value for case, value in scores.items() if isinstance(case, int)}
+        balanced = {
+            case.size: value for case, value in scores.items() if isinstance(case, Balanced)
+        }
+        found: dict[str, Any] = summary(uniform, self.task.max_train_size)
+        found |= {f"accuracy@balanced-{n}": balanced[n] for n in (16, 200, 1000) if n in balanced}
+        found["accuracy"] = {str(size): value for size, value in uniform.items()}
+        if balanced:
+            found["balanced_accuracy"] = {str(size): value for size, value in balanced.items()}
+        return found
 
     @property
     def _elements(self) -> int:
@@ -93,6 +114,14 @@ def summary(accuracy: Mapping[int, float], max_train_size: int) -> dict[str, flo
     inside = [accuracy[size] for size in range(1, max_train_size + 1) if size in accuracy]
     found = {f"accuracy@1-{max_train_size}": sum(inside) / len(inside)} if inside else {}
     return found | {f"accuracy@{size}": accuracy[size] for size in (32, 200) if size in accuracy}
+
+
+def parse_cases(text: str) -> tuple[Case, ...]:
+    """`1-16,32` as sizes of uniform sets, `balanced:16,200` as those of balanced ones."""
+    kind, colon, sizes = text.rpartition(":")
+    if colon and kind != "balanced":
+        raise ValueError(f"sizes are {text!r}; expected something like 1-16,32 or balanced:16,200")
+    return tuple(map(Balanced, parse_sizes(sizes))) if colon else parse_sizes(sizes)
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 from treefold.records.record import Record
 
 BY_SIZE = "accuracy"
+BALANCED_BY_SIZE = "balanced_accuracy"
 SECONDS_BY_SIZE = "seconds_per_epoch_by_size"
 
 
@@ -35,7 +36,7 @@ def check_record(record: Record) -> None:
         _require_number(f"reported {metric}", entry, "value")
         _require_number(f"reported {metric}", entry, "spread")
     for metric, value in record.metrics.items():
-        if metric == BY_SIZE:
+        if metric in (BY_SIZE, BALANCED_BY_SIZE):
             for size in _sizes(metric, value):
                 _require_number(metric, value, size)
         elif metric == SECONDS_BY_SIZE:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from treefold.report.figure import Figure, with_own_slugs
 from treefold.report.figure_accuracy import accuracy_figure
+from treefold.report.figure_balanced import balanced_figure
 from treefold.report.figure_speed import speed_figure
 from treefold.report.figure_sweep import sweep_figure
 from treefold.report.figure_training import curve_figures, law_figures
@@ -61,6 +62,7 @@ def _figures(groups: Sequence[Group], styles: dict[str, Style]) -> list[Figure]:
     compared = sections(groups).values()
     results = [
         *(accuracy_figure(members, styles) for members in compared),
+        *(balanced_figure(members, styles) for members in compared),
         *(sweep_figure(members, groups, styles) for members in compared),
         *(speed_figure(members, styles) for members in compared),
     ]

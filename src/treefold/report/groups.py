@@ -75,9 +75,9 @@ class Group:
         """A metric over the seeds."""
         return fold(run.record.metrics.get(name) for run in self.finished)
 
-    def accuracy_by_size(self) -> dict[int, Spread]:
+    def accuracy_by_size(self, metric: str = BY_SIZE) -> dict[int, Spread]:
         """The accuracy over the seeds at each set size."""
-        return _by_size(run.record.metrics.get(BY_SIZE, {}) for run in self.finished)
+        return _by_size(run.record.metrics.get(metric, {}) for run in self.finished)
 
     def seconds_by_size(self) -> dict[int, Spread]:
         """Seconds per epoch at each set size, over seeds and repetitions."""

@@ -20,6 +20,7 @@ from treefold.report.text import (
 )
 
 PREFIX = "accuracy@"
+BALANCED = "balanced-"
 
 
 def accuracy_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table | None:
@@ -67,8 +68,10 @@ def accuracy_metrics(groups: Sequence[Group]) -> list[str]:
 
 
 def in_words(metric: str) -> str:
-    """`sizes 1–16` for accuracy@1-16, `size 32` for accuracy@32."""
+    """`sizes 1–16` for accuracy@1-16, `size 32` for accuracy@32, `balanced, size 32`."""
     size = metric.removeprefix(PREFIX)
+    if size.startswith(BALANCED):
+        return f"balanced, size {size.removeprefix(BALANCED)}"
     return f"sizes {size.replace('-', '–')}" if "-" in size else f"size {size}"
 
 
@@ -129,5 +132,6 @@ def _caption(groups: Sequence[Group], published: Sequence[str]) -> str:
 
 
 def _first_number(size: str) -> tuple[int, str]:
-    first = size.partition("-")[0]
-    return (int(first), size) if first.isdecimal() else (10**9, size)
+    first = size.removeprefix(BALANCED).partition("-")[0]
+    number = int(first) if first.isdecimal() else 10**9
+    return number + 10**6 * size.startswith(BALANCED), size
