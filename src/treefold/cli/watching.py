@@ -12,13 +12,12 @@ from treefold.training.fit import Progress
 def watch(display: Display, name: str, experiment: Experiment) -> Watcher:
     """A watcher that tells the display what happens, steps only now and then."""
     ready, epochs = Throttle(), experiment.training.epochs
-    begun: dict[str, float] = {}
-    first_steps: dict[str, int] = {}
+    start: tuple[float, int] | None = None  # when we began to look, and at which step
 
     def step(progress: Progress, steps: int) -> None:
+        nonlocal start
         done = (progress.epoch - 1) * steps + progress.step
-        since = begun.setdefault("time", time.monotonic())
-        first = first_steps.setdefault("done", done)
+        since, first = start = start or (time.monotonic(), done)
         if not ready or not progress.sets:
             return
         elapsed = max(time.monotonic() - since, 1e-9)

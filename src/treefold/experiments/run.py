@@ -67,6 +67,8 @@ def run(
     except (NonFinite, StorageError) as error:
         close("failed", error=str(error))
         raise
+    finally:
+        trainer.close()
 
 
 def open_record(

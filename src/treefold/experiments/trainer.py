@@ -122,6 +122,11 @@ class Trainer:
             **self.routine.metrics(scores),
         }
 
+    def close(self) -> None:
+        """Finish the files that are written to all along."""
+        if self.curves is not None:
+            self.curves.close()
+
     def _fit(self) -> Any:
         return fit(
             self.world,

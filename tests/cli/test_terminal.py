@@ -1,0 +1,69 @@
+"""On a terminal, a run shows a bar with what a person wants to know; elsewhere it is plain."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def on_a_terminal(*arguments):
+    """What a person would see: everything the command writes to a terminal of 200 columns."""
+    ours, theirs = pty.openpty()
+    seen: list[bytes] = []
+
+    def read():
+        try:
+            while part := os.read(ours, 4096):
+                seen.append(part)
+        except OSError:  # the other end is closed
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "treefold.cli", *map(str, arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", "LINES": "40"},
+        timeout=170,
+    )
+    os.close(theirs)
+    reader.join()
+    os.close(ours)
+    return done.returncode, b"".join(seen).decode()
+
+
+@pytest.fixture(scope="module")
+def screen(tmp_path_factory):
+    code, text = on_a_terminal(
+        *("train", "second-minimum/binary-gru", "--preset", "smoke", "--threads", "1"),
+        *("--out", tmp_path_factory.mktemp("runs"), "--set", "model.channels=8"),
+        *("--set", "task.num_train=2048", "--set", "task.num_evaluation=4"),
+    )
+    assert code == 0, text
+    return text
+
+
+def test_the_bar_moves_and_says_how_it_goes(screen):
+    plain = ESCAPES.sub("", screen)
+    assert "\x1b[" in screen  # redrawn in place
+    percentages = [int(found) for found in re.findall(r"(\d+)%", plain)]
+    assert percentages == sorted(percentages)
+    assert len(set(percentages)) > 1
+    assert re.search(r"epoch [12]/2 +loss 0\.\d+ .*validation 0\.\d+ .*associativity off by", plain)
+    assert re.search(r"[\d,]+ sets/s", plain)
+    assert re.search(r"\d\d:\d\d", plain)  # time left
+
+
+def test_the_bar_leaves_one_line_with_the_result(screen):
+    erased = [line.rpartition("\x1b[2K")[2] for line in screen.split("\n")]
+    left = [text for line in erased if (text := ESCAPES.sub("", line).strip())]
+    assert len(left) == 1
+    assert left[0].startswith("second-minimum/binary-gru: accuracy@1-16")
