@@ -8,6 +8,7 @@ import torch
 
 from treefold.aggregators import AGGREGATORS
 from treefold.algebra import law_report
+from treefold.checkpoints import CheckpointStore
 from treefold.cli.display import choose_display
 from treefold.cli.watching import watch
 from treefold.experiments.build import build_model
@@ -19,7 +20,6 @@ from treefold.experiments.set_experiments import EXPERIMENTS, find_experiment
 from treefold.experiments.trainer import CHECKPOINTS, summary
 from treefold.models import SetNetwork
 from treefold.records import Record
-from treefold.training.checkpoint import CheckpointStore
 from treefold.training.scoring import score
 from treefold.training.state import restore
 from treefold.training.violations import fold_states, laws_of
