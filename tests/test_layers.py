@@ -23,6 +23,8 @@ MAY_IMPORT = {
         *{"treefold.algebra", "treefold.reduction", "treefold.operators"},
     },
     "aggregators": {"torch", "torch_geometric", *CORE},
+    "checkpoints": {"torch", "safetensors", "treefold.records"},
+    "living": {"torch", *CORE, "treefold.checkpoints", "treefold.living"},
     "tasks": {
         *{"torch", "torch_geometric", "numpy", "networkx", *CORE},
         *{"treefold.records", "treefold.tasks"},
@@ -30,17 +32,18 @@ MAY_IMPORT = {
     "models": {"torch", "torch_geometric", *CORE, "treefold.tasks", "treefold.models"},
     "records": {"treefold", "treefold.records"},  # treefold itself for its version, no torch
     "training": {
-        *{"torch", "numpy", "safetensors", "lightning_fabric", *CORE},
+        *{"torch", "numpy", "lightning_fabric", *CORE, "treefold.checkpoints"},
         *{"treefold.tasks", "treefold.models", "treefold.records", "treefold.training"},
     },
     "experiments": {
         *{"torch", *CORE, "treefold.tasks", "treefold.models", "treefold.records"},
-        *{"treefold.training", "treefold.experiments"},
+        *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
     },
     "report": {"numpy", "plotly", "matplotlib", "treefold.records", "treefold.report"},
     "cli": {
         *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},
-        *{"treefold.training", "treefold.experiments", "treefold.report", "treefold.cli"},
+        *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
+        *{"treefold.report", "treefold.cli"},
     },
 }
 """Earlier layers, by later ones; what is not named here is not to be imported."""

@@ -29,6 +29,15 @@ if TYPE_CHECKING:
         check_imitates,
         law_report,
     )
+    from treefold.living import (
+        BracketingSpread,
+        Chunk,
+        DynamicAggregation,
+        FoldTree,
+        StreamingFold,
+        bracketing_spread,
+        fold_chunks,
+    )
     from treefold.operators import (
         OPERATORS,
         BinaryGRU,
@@ -57,8 +66,12 @@ __all__ = [
     "SWAP",
     "BinaryGRU",
     "BinaryMLP",
+    "BracketingSpread",
+    "Chunk",
     "Conjugated",
+    "DynamicAggregation",
     "FixedAggregation",
+    "FoldTree",
     "Groups",
     "LCMAggregation",
     "Monoid",
@@ -66,13 +79,16 @@ __all__ = [
     "Operator",
     "RaggedAggregation",
     "RecurrentAggregation",
+    "StreamingFold",
     "Symmetrized",
     "TableRows",
     "TreePlan",
     "aggregator",
     "algebra",
+    "bracketing_spread",
     "chain_reduce",
     "check_imitates",
+    "fold_chunks",
     "law_report",
     "plan_tree",
     "record_penalties",
@@ -80,7 +96,13 @@ __all__ = [
     "tree_reduce",
 ]
 
-_LAYERS = ("treefold.aggregators", "treefold.operators", "treefold.reduction", "treefold.algebra")
+_LAYERS = (
+    "treefold.aggregators",
+    "treefold.operators",
+    "treefold.reduction",
+    "treefold.algebra",
+    "treefold.living",
+)
 
 
 def __getattr__(name: str) -> Any:

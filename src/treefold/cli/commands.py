@@ -8,6 +8,7 @@ import torch
 
 from treefold.aggregators import AGGREGATORS
 from treefold.algebra import law_report
+from treefold.checkpoints import CheckpointStore
 from treefold.cli.display import choose_display
 from treefold.cli.watching import watch
 from treefold.experiments.build import build_model, routine_of
@@ -18,7 +19,6 @@ from treefold.experiments.run import run
 from treefold.experiments.set_routine import parse_sizes as parse_sizes
 from treefold.experiments.trainer import CHECKPOINTS
 from treefold.records import Record
-from treefold.training.checkpoint import CheckpointStore
 from treefold.training.state import restore
 from treefold.training.violations import laws_of, states_of
 from treefold.training.world import World

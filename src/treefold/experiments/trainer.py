@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from treefold.checkpoints import CheckpointStore
 from treefold.experiments.build import (
     build_model,
     build_optimizer,
@@ -17,7 +18,6 @@ from treefold.experiments.build import (
 )
 from treefold.experiments.recipe import Experiment
 from treefold.records import MetricsLog
-from treefold.training.checkpoint import CheckpointStore
 from treefold.training.fit import NonFinite, Progress, fit
 from treefold.training.signals import StopRequest
 from treefold.training.state import capture, restore
