@@ -7,7 +7,7 @@ from trees import BRACKETINGS, normal, seeded, weighted
 
 from treefold.operators import BinaryGRU
 from treefold.operators.binary_gru_fold import pairs_per_run
-from treefold.reduction import TableRows, fold_levels, plan_tree, tree_fold
+from treefold.reduction import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1, 13]
 TOTAL = sum(RAGGED)
@@ -77,6 +77,18 @@ def assert_folds_agree(op, layout, plan, **options):
 
 def test_values_and_gradients_are_those_of_the_plain_fold(op, layout, plan):
     assert_folds_agree(op, layout, plan)
+
+
+def test_groups_alone_are_those_of_the_fold_with_its_nodes(op, layout, plan):
+    found = []
+    for reduce in (lambda x: tree_reduce(op, x, plan), lambda x: tree_fold(op, x, plan).groups):
+        source, x = source_and_rows(layout)
+        groups = reduce(x)
+        for _ in range(3):  # memory that is used again must not be ours
+            reduce(source_and_rows(layout)[1])
+        gradients = torch.autograd.grad(weighted(groups), [source, *op.parameters()])
+        found.append([groups, *gradients])
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("with_compiled_loops", [True, False])

@@ -116,8 +116,9 @@ def test_without_a_gradient_to_come_nothing_is_kept_for_it(monkeypatch):
     x = torch.randn(100, 4, requires_grad=True)
     tree_reduce(op, x, plan)
     projections = (2 * 2, 1, 6, 4)
-    assert shapes == [projections, (2 * 99, 1, 4, 4)]
+    states = (100 + 99, 1, 4)
+    assert shapes == [states, projections, (2 * 99, 1, 4, 4)]
     shapes.clear()
     with torch.no_grad():
         tree_reduce(op, x, plan)
-    assert shapes == [projections, (2 * 2, 1, 4, 4)]
+    assert shapes == [states, projections, (2 * 2, 1, 4, 4)]

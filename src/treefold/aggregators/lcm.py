@@ -13,7 +13,7 @@ from treefold.aggregators.tree_laws import TREE_LAWS, Reduction, Sampling, TreeS
 from treefold.algebra import Monoid
 from treefold.names import by_name
 from treefold.operators import OPERATORS, BinaryGRU
-from treefold.reduction import Bracketing, Groups, Rows, TableRows, TreePlan, tree_fold
+from treefold.reduction import Bracketing, Groups, Rows, TableRows, TreePlan, tree_fold, tree_reduce
 from treefold.reduction.planning import checked_bracketing
 
 
@@ -111,14 +111,15 @@ class LCMAggregation(RaggedAggregation):
         if self.training and self.shuffle:
             groups = groups.shuffled(self.generator)
         rows = self._rows(x)[groups.order]
-        fold = tree_fold(self.operator, rows, plan)
         penalties = self.laws.recorder(self.training)
-        if penalties is not None:
-            leaves = rows[plan.leaves].gathered()
-            tree = TreeStates.of(plan, leaves, cast(Tensor, fold.nodes))
-            for law, weight in self.laws.active.items():
-                loss = TREE_LAWS[law](self.operator, tree, self.sampling, self.generator)
-                penalties.add(law, loss, weight)
+        if penalties is None:
+            return cast(Tensor, tree_reduce(self.operator, rows, plan))
+        fold = tree_fold(self.operator, rows, plan)
+        leaves = rows[plan.leaves].gathered()
+        tree = TreeStates.of(plan, leaves, cast(Tensor, fold.nodes))
+        for law, weight in self.laws.active.items():
+            loss = TREE_LAWS[law](self.operator, tree, self.sampling, self.generator)
+            penalties.add(law, loss, weight)
         return cast(Tensor, fold.groups)
 
     def _rows(self, x: Rows) -> TableRows:

@@ -71,6 +71,15 @@ class BinaryGRU(Operator):
 
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Fold every group: the same as `fold_levels(self, x, plan)`, faster."""
+        groups, nodes = self._fold(x, plan, shows_nodes=True)
+        assert nodes is not None
+        return Fold(groups, nodes)
+
+    def reduce_tree(self, x: Rows, plan: TreePlan) -> Tensor:
+        """The groups alone, whose nodes' memory is used again and again."""
+        return self._fold(x, plan, shows_nodes=False)[0]
+
+    def _fold(self, x: Rows, plan: TreePlan, shows_nodes: bool) -> tuple[Tensor, Tensor | None]:
         table, rows = (x.table, x.rows) if isinstance(x, TableRows) else (x, None)
         table = self._checked(table)
         feature, state_type = table.shape[1:], _state_type(table)
@@ -85,17 +94,26 @@ class BinaryGRU(Operator):
             fold = fold_levels(_PlainBinaryGRU(*parameters), leaves, plan)
             return cast(Tensor, fold.groups), cast(Tensor, fold.nodes)
 
+        groups: Tensor
+        nodes: Tensor | None
         if are_transforms_active():
             groups, nodes = plain(source, weight, bias, identity)
         else:
             leaves = plan.leaves if rows is None else rows[plan.leaves]
-            repeat = table.shape[0] < plan.num_rows
-            work = Work(plan, leaves, repeat, _multiplication_type(table), plain, rows is None)
+            work = Work(
+                plan,
+                leaves,
+                shared=table.shape[0] < plan.num_rows,
+                precision=_multiplication_type(table),
+                plain=plain,
+                is_permutation=rows is None,
+                shows_nodes=shows_nodes,
+            )
             groups, nodes = fold_binary_gru(source, weight, bias, identity, work)
-        return Fold(
-            groups.to(table.dtype).view(plan.num_groups, *feature),
-            nodes.to(table.dtype).view(plan.num_applications, *feature),
-        )
+        groups = groups.to(table.dtype).view(plan.num_groups, *feature)
+        if nodes is not None:
+            nodes = nodes.to(table.dtype).view(plan.num_applications, *feature)
+        return groups, nodes
 
     def _checked(self, rows: object) -> Tensor:
         if not isinstance(rows, Tensor):

@@ -31,7 +31,8 @@ class Work:
 
     `shared` says that the input is a table with fewer rows than there are leaves. Multiplications
     are done in `precision`. `plain` is the same fold in differentiable operations.
-    `is_permutation` says that every row of the input is one leaf.
+    `is_permutation` says that every row of the input is one leaf; `shows_nodes` that somebody wants
+    the nodes, whose memory then is not ours to use again.
     """
 
     plan: TreePlan
@@ -40,6 +41,7 @@ class Work:
     precision: torch.dtype
     plain: PlainFold
     is_permutation: bool
+    shows_nodes: bool
 
     def runs(self, pairs_per_run: int) -> Iterator[Run]:
         """The meetings in order, cut into runs that stay in cache."""
@@ -92,10 +94,12 @@ class FoldBinaryGRU(torch.autograd.Function):
         identity: Tensor,
         work: Work,
         keeps: bool,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Level by level into one buffer; `keeps` says that a gradient is to come."""
         plan = work.plan
-        states = x.new_empty(plan.num_rows + plan.num_applications, *x.shape[1:])
+        shape = (plan.num_rows + plan.num_applications, *x.shape[1:])
+        states_lease = None if work.shows_nodes else Lease(shape, x)
+        states = x.new_empty(shape) if states_lease is None else states_lease.tensor
         torch.index_select(x, 0, work.leaves, out=states[: plan.num_rows])
         nodes = states[plan.num_rows :]
         arithmetic, buffer = arithmetic_for(x), work.buffer(x)
@@ -122,9 +126,9 @@ class FoldBinaryGRU(torch.autograd.Function):
             groups.index_copy_(0, plan.single_groups, singles)
         groups.index_copy_(0, plan.root_groups, nodes.index_select(0, plan.root_nodes))
         ctx.save_for_backward(x, weight, bias, identity, states, kept)
-        ctx.work, ctx.lease = work, lease
+        ctx.work, ctx.leases = work, (states_lease, lease)
         ctx.set_materialize_grads(False)
-        return groups, nodes
+        return groups, nodes if work.shows_nodes else None
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -185,12 +189,12 @@ def _rows(states: Tensor, run: Run) -> Tensor:
 
 def fold_binary_gru(
     x: Tensor, weight: Tensor, bias: Tensor, identity: Tensor, work: Work
-) -> tuple[Tensor, Tensor]:
-    """The groups and the nodes of the fold of `x`, `[rows, inner, channels]`."""
+) -> tuple[Tensor, Tensor | None]:
+    """The groups and, if they are to be shown, the nodes of the fold of `x`."""
     tensors = (x, weight, bias, identity)
     keeps = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     inputs = (*tensors, work, keeps)
-    result: tuple[Tensor, Tensor]
+    result: tuple[Tensor, Tensor | None]
     if torch.is_autocast_enabled(x.device.type):  # precision is ours to choose
         with torch.autocast(x.device.type, enabled=False):
             result = FoldBinaryGRU.apply(*inputs)  # type: ignore[no-untyped-call]
