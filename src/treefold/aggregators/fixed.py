@@ -26,18 +26,29 @@ class FixedAggregation(RaggedAggregation):
         self.out_channels = multiple * channels
 
     @classmethod
-    def pna(cls, channels: int, deg: Tensor | Sequence[int] = (0, 1)) -> "FixedAggregation":
+    def pna(
+        cls,
+        channels: int,
+        deg: Tensor | Sequence[int] = (0, 1),
+        mean_log: float | None = None,
+    ) -> "FixedAggregation":
         """Principal neighbourhood aggregation: mean, max, min and std, each unscaled, amplified
         and attenuated by the logarithm of the group's size: 12 times as wide as its input.
 
         `deg` is the histogram of group sizes in the training data (`deg[d]` groups of size d), to
-        whose mean the scalers refer; by default they refer to groups of one.
+        whose mean the scalers refer; by default they refer to groups of one. `mean_log` gives that
+        mean of ln(size + 1) itself, where it is not to be the plain mean over groups.
         """
         aggregation = pyg.DegreeScalerAggregation(
             aggr=["mean", "max", "min", "std"],
             scaler=["identity", "amplification", "attenuation"],
             deg=torch.as_tensor(deg),
         )
+        if mean_log is not None:
+            if not 0 < mean_log < float("inf"):
+                raise ValueError(f"mean_log is {mean_log}; expected the mean of ln(size + 1)")
+            aggregation.init_avg_deg_log = mean_log
+            aggregation.reset_parameters()
         return cls(aggregation, channels, multiple=12)
 
     def reset_parameters(self) -> None:

@@ -113,14 +113,16 @@ def resume(run: Path, *, machine: Where = HERE, debug: bool = False) -> None:
 def evaluate(
     run: Path,
     *,
-    sizes: Annotated[str | None, Parameter(help="Set sizes, such as 1-16,32,1000.")] = None,
+    sizes: Annotated[
+        str | None, Parameter(help="Set sizes, such as 1-16,32,1000, or splits of graphs: test.")
+    ] = None,
     seed: Annotated[
         int, Parameter(help="Of the evaluation sets; the run's own if not given.")
     ] = -1,
     machine: Where = HERE,
     debug: bool = False,
 ) -> None:
-    """Score a run's best checkpoint on sets of given sizes."""
+    """Score a run's best checkpoint on sets of given sizes, or on splits of graphs."""
     with as_one_line(debug):
         from treefold.cli.commands import evaluate_run
 

@@ -143,6 +143,7 @@ def numbers(event: Event) -> str:
         ("loss", "loss"),
         ("train_loss", "loss"),
         ("validation_accuracy", "validation"),
+        ("validation_log10_mse", "validation log10 MSE"),
         ("law:associativity", "associativity off by"),
         ("law:swap", "swap off by"),
     ):

@@ -4,12 +4,14 @@ from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LRScheduler, OneCycleLR
 
+from treefold.experiments.graph_routine import GraphRoutine
 from treefold.experiments.recipe import Experiment, Training
 from treefold.experiments.routine import Routine
 from treefold.experiments.set_routine import SetRoutine
 from treefold.tasks import SetTask
+from treefold.tasks.multitask import MultiTask
 
-ROUTINES: dict[type, type[Routine]] = {SetTask: SetRoutine}
+ROUTINES: dict[type, type[Routine]] = {SetTask: SetRoutine, MultiTask: GraphRoutine}
 """By the kind of task they are for."""
 
 

@@ -4,6 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from treefold.experiments import set_experiments
+from treefold.experiments.graph_experiments import (
+    EXTRA_ROWS,
+    GRAPH_EXPERIMENTS,
+    find_graph_experiment,
+)
+from treefold.experiments.graph_presets import GRAPH_PRESETS, GraphPreset
 from treefold.experiments.presets import PRESETS, Preset
 from treefold.experiments.recipe import Experiment
 from treefold.names import by_name
@@ -14,7 +20,7 @@ class Family:
     """Experiments on tasks of one kind, and what their presets stand for."""
 
     experiments: Mapping[str, Callable[[str], list[Experiment]]]
-    presets: Mapping[str, Preset]
+    presets: Mapping[str, Preset | GraphPreset]
     find: Callable[[str, str], list[Experiment]]
     """The rows of an experiment, or one of them, at a preset."""
     extra_rows: tuple[str, ...] = ()
@@ -25,6 +31,7 @@ FAMILIES = {
     "sets": Family(
         set_experiments.EXPERIMENTS, PRESETS, set_experiments.find_experiment, ("oracle",)
     ),
+    "graphs": Family(GRAPH_EXPERIMENTS, GRAPH_PRESETS, find_graph_experiment, tuple(EXTRA_ROWS)),
 }
 
 
@@ -41,6 +48,6 @@ def find_experiment(name: str, preset: str) -> list[Experiment]:
     return family_of(name).find(name, preset)
 
 
-def find_preset(name: str, preset: str) -> Preset:
+def find_preset(name: str, preset: str) -> Preset | GraphPreset:
     """What a preset stands for in an experiment."""
     return by_name(family_of(name).presets, preset, "preset")

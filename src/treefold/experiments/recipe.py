@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from treefold.names import by_name
 from treefold.tasks import SET_TASKS
+from treefold.tasks.multitask import MultiTask
 
 T = TypeVar("T")
 
@@ -32,6 +33,20 @@ class Model:
 
 
 @dataclass(frozen=True)
+class GraphModel:
+    """PNA's multi-task network; the aggregator may also be gcn, gat or gin, which have no towers.
+
+    `divide` gives each tower its share of the channels, otherwise each has all. `readout` is
+    set2set or the name of an aggregator.
+    """
+
+    channels: int = 16
+    towers: int = 4
+    divide: bool = True
+    readout: str = "set2set"
+
+
+@dataclass(frozen=True)
 class Training:
     """How to train: sizes, optimiser, schedule, and how often to look."""
 
@@ -46,6 +61,8 @@ class Training:
     """Epochs from one validation to the next."""
     patience: int | None = field(default=None, metadata=_ADDED)
     """Epochs without a better validation after which to stop; None for all epochs."""
+    shuffle: bool = field(default=False, metadata=_ADDED)
+    """Draw batches of graphs afresh in each epoch, unlike PNA; sets are always shuffled."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "validate_every"):
@@ -65,6 +82,14 @@ class Evaluation:
     elements_per_batch: int = 65_536
     balanced_sizes: tuple[int, ...] = field(default=(), metadata=_ADDED)
     """Sizes at which sets with evenly spread answers are evaluated as well."""
+
+
+@dataclass(frozen=True)
+class GraphEvaluation:
+    """Which splits are evaluated once the training is done, how many graphs at a time."""
+
+    splits: tuple[str, ...]
+    graphs_per_batch: int = 256
 
 
 @dataclass(frozen=True)
@@ -110,7 +135,10 @@ class Kind:
     evaluation: type
 
 
-KINDS = (Kind(SET_TASKS, Model, Evaluation),)
+KINDS = (
+    Kind(SET_TASKS, Model, Evaluation),
+    Kind({"multi-task": MultiTask}, GraphModel, GraphEvaluation),
+)
 
 
 def plain(part: Any) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _experiment(
     paper = _at(PRESETS["paper"], name, task, row, options or {})
     reported = REPORTED.get(row, {}) if name == f"second-minimum/{row}" else {}
     return dataclasses.replace(
-        made, reported=reported, departures=tuple(_differences(made, paper)) if reported else ()
+        made, reported=reported, departures=tuple(differences(made, paper)) if reported else ()
     )
 
 
@@ -80,7 +80,7 @@ def _at(preset: Preset, name: str, task: str, row: str, options: dict[str, Any])
     )
 
 
-def _differences(made: Experiment, paper: Experiment) -> list[str]:
+def differences(made: Experiment, paper: Experiment) -> list[str]:
     """Where a recipe leaves the paper's, in words, found by comparing the two."""
     found = []
     for part, entries in made.recipe().items():

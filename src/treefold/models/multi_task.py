@@ -106,6 +106,7 @@ def multi_task_network(
     divide: bool = True,
     readout: str = SET2SET,
     in_channels: int = 2,
+    mean_log_degree: float | None = None,
     **options: Any,
 ) -> MultiTaskNetwork:
     """The benchmark's network around `name`: an aggregator in PNA's towers, or gcn, gat or gin.
@@ -113,7 +114,8 @@ def multi_task_network(
     - `divide`: whether towers share the channels (PNA) or each has all (the paper, for learned
       aggregators). Towers of the first convolution always get all of the few input channels.
     - `readout`: `set2set`, or the name of an aggregator over the nodes of a graph.
-    - `options`: of the aggregator, such as PNA's `deg` or `associativity`.
+    - `mean_log_degree`: δ of PNA's scalers, from the training graphs; others have no use for it.
+    - `options`: of the aggregator, such as `associativity`.
     """
     known = {**CONVOLUTIONS, **AGGREGATORS}
     by_name(known, name, "convolution or aggregator")
@@ -125,6 +127,8 @@ def multi_task_network(
         first = CONVOLUTIONS[name](in_channels, channels)
         next_ = CONVOLUTIONS[name](channels, channels)
     else:
+        if name == "pna" and mean_log_degree is not None:
+            options = {"mean_log": mean_log_degree, **options}
         make = partial(aggregator, name, **options)
         first = TowerConv(in_channels, channels, make, towers, divide=False)
         next_ = TowerConv(channels, channels, make, towers, divide)

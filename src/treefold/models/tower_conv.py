@@ -73,7 +73,7 @@ class TowerConv(nn.Module):
         self, x: Float[Tensor, " n inputs"], neighbours: Neighbours
     ) -> Float[Tensor, " n outputs"]:
         """The new states of all nodes."""
-        aggregated = self._aggregate(self._messages(x, neighbours), neighbours)
+        aggregated = self._aggregate(self.messages(x, neighbours), neighbours)
         own = self._shares(x) if self.divide else x.unsqueeze(1).expand(-1, self.towers, -1)
         updated = self.update(torch.cat([own, aggregated], -1))
         mixed: Tensor = self.mix(updated.flatten(1))
@@ -82,7 +82,10 @@ class TowerConv(nn.Module):
     def _shares(self, x: Tensor) -> Tensor:
         return x.reshape(len(x), self.towers, x.shape[1] // self.towers)
 
-    def _messages(self, x: Tensor, neighbours: Neighbours) -> Tensor:
+    def messages(
+        self, x: Float[Tensor, " n inputs"], neighbours: Neighbours
+    ) -> Float[Tensor, " edges towers channels"]:
+        """What each tower has to aggregate."""
         # W (receiver, source) = W_1 receiver + W_2 source: multiply once per node, not per edge.
         of_receiver, of_source = self.message.weight.chunk(2, 1)
         if self.divide:
