@@ -94,4 +94,4 @@ def test_a_split_says_where_the_next_one_starts():
     assert whole.counter == second.counter
     assert whole.rejected == first.rejected + second.rejected
     assert np.array_equal(whole.values, np.concatenate([first.values, second.values]))
-    assert np.array_equal(whole.edges, np.concatenate([first.edges, second.edges], 1))
+    assert np.array_equal(whole.edges, np.concatenate([first.edges, second.edges]))

@@ -27,7 +27,7 @@ def test_the_graphs_are_those_that_were_drawn():
     start = pair = 0
     for number, graph in enumerate(DATA.graphs()):
         n, num_pairs = graph.num_nodes, int(DRAWN.num_edges[number])
-        pairs = DRAWN.edges[:, pair : pair + num_pairs].T.tolist()
+        pairs = DRAWN.edges[pair : pair + num_pairs].tolist()
         assert graph.edge_index.T.tolist() == sorted([*pairs, *([b, a] for a, b in pairs)])
         assert graph.x[:, 0].nonzero().tolist() == [[DRAWN.sources[number]]]
         assert graph.x[:, 1].tolist() == DRAWN.values[start : start + n].tolist()

@@ -18,7 +18,7 @@ def assemble(drawn: DrawnGraphs, variant: str) -> GraphData:
     values = torch.from_numpy(drawn.values)
     is_source = torch.zeros_like(values)
     is_source[starts + torch.from_numpy(drawn.sources)] = 1
-    edges = torch.from_numpy(drawn.edges).long() + torch.repeat_interleave(starts, pairs)
+    edges = torch.from_numpy(drawn.edges).T.long() + torch.repeat_interleave(starts, pairs)
     columns = torch.from_numpy(drawn.graph_labels).unbind(1)
     return GraphData(
         x=torch.stack([is_source, values], 1),
@@ -59,9 +59,7 @@ def label_graph(
     graph without nodes are refused.
     """
     if values.dim() != 1:
-        raise ValueError(
-            f"values have shape {tuple(values.shape)}; expected [n], one for each node"
-        )
+        raise ValueError(f"values have shape {tuple(values.shape)}; expected one for each node")
     adjacency = adjacency_of(edge_index, len(values)).unsqueeze(0)
     values = values.double()
     labels = label(adjacency, values.unsqueeze(0), torch.tensor([source]))
@@ -87,8 +85,8 @@ def adjacency_of(edge_index: Shaped[Tensor, " *_"], num_nodes: int) -> Bool[Tens
     edge_index = edge_index.long()
     if bool((missing := (edge_index < 0) | (edge_index >= num_nodes)).any()):
         raise ValueError(
-            f"edge_index names node {int(edge_index[missing][0])}, but there are {num_nodes} nodes; "
-            "number them from 0 and give each a value"
+            f"edge_index names node {int(edge_index[missing][0])}, but there are {num_nodes} "
+            "nodes; number them from 0 and give each a value"
         )
     adjacency = torch.zeros(num_nodes, num_nodes, dtype=torch.bool)
     adjacency[edge_index[0], edge_index[1]] = True
