@@ -17,9 +17,9 @@ MAY_IMPORT = {
     "names": set(),
     "algebra": {"torch", "treefold.algebra"},
     "reduction": {"torch", "treefold.algebra", "treefold.reduction"},
-    "kernels": {"numpy", "numba", "llvmlite"},
+    "kernels": {"numpy", "numba", "llvmlite", "treefold.kernels"},
     "operators": {
-        *{"torch", "numpy", "treefold.kernels"},
+        *{"torch", "numpy", "numba", "treefold.kernels"},
         *{"treefold.algebra", "treefold.reduction", "treefold.operators"},
     },
     "aggregators": {"torch", "torch_geometric", *CORE},

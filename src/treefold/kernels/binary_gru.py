@@ -2,15 +2,14 @@
 
 Arrays are float32 and contiguous, with the same axes as in `operators.binary_gru_kernel`, whose
 torch calls these loops stand in for, except that the last two axes of projections and of what is
-kept are one. Row i's projections are `projections[where[i]]`. Several threads can share the work,
-each with the pairs from `start` to `stop`.
+kept are one. Row i's projections are `projections[where[i]]`.
 """
 
 import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import njit, prange, types
 from numba.extending import intrinsic
 
 _HALF, _ONE, _TWO = np.float32(0.5), np.float32(1), np.float32(2)
@@ -24,6 +23,7 @@ _P1, _P2, _P3, _P4, _P5, _P6, _P7 = (
 # Fused multiply-adds are welcome; nothing else about floats is loosened. Loops are kept to a few
 # arrays each, so that the compiler can prove, or check quickly, that they do not overlap.
 _compiled = njit(error_model="numpy", fastmath={"contract"}, cache=True, nogil=True)
+_parallel = njit(error_model="numpy", fastmath={"contract"}, cache=True, nogil=True, parallel=True)
 
 
 @intrinsic
@@ -74,7 +74,7 @@ def _mean(first_new, first_update, b, second_new, second_update, a, out):
 
 @_compiled
 def combine(projections, where, bias, rows, out, kept, start, stop):
-    """Write a ⊕ b into `out`, and what its gradient needs into `kept`, for some of the pairs.
+    """Write a ⊕ b into `out`, and what its gradient needs into `kept`, from one pair to another.
 
     `bias` is that of reset and update (both sides together), new and hidden new.
     """
@@ -177,3 +177,26 @@ def combine_backward(
             if adds:
                 _add(into_a, to_a)
                 _add(into_b, to_b)
+
+
+@_parallel
+def combine_in_parts(projections, where, bias, rows, out, kept, num_parts):
+    """All pairs, on several threads."""
+    for part in prange(num_parts):
+        start, stop = part * len(out) // num_parts, (part + 1) * len(out) // num_parts
+        combine(projections, where, bias, rows, out, kept, start, stop)
+
+
+@_parallel
+def combine_backward_in_parts(
+    grad, rows, kept, grad_rows, grad_projections, where, grad_bias, num_parts
+):
+    """All pairs on several threads; gradients of projections are written, not added to."""
+    sums = np.zeros((num_parts, grad_bias.size), np.float32)
+    for part in prange(num_parts):
+        start, stop = part * len(grad) // num_parts, (part + 1) * len(grad) // num_parts
+        combine_backward(
+            grad, rows, kept, grad_rows, grad_projections, where, False, sums[part], start, stop
+        )
+    for part in range(num_parts):
+        _add(sums[part], grad_bias)

@@ -1,18 +1,18 @@
 """Binary-GRU's arithmetic in compiled loops, on as many threads as torch has."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from os import getpid
 
+import numba
 import numpy as np
 import torch
 from torch import Tensor
 
 from treefold.kernels import binary_gru
+from treefold.kernels.threads import start_threads
 from treefold.operators.binary_gru_kernel import NUM_KEPT, NUM_PROJECTIONS, Projections
 
-MIN_NUMBERS = 1 << 15
+MIN_NUMBERS = 1 << 14
 """How many numbers of a run's outcome are worth another thread."""
 
 
@@ -36,9 +36,11 @@ class Compiled:
             bias.numpy(),
             *(rows.numpy(), out.numpy(), _flat(kept)),
         )
-        _share(
-            lambda _, start, stop: binary_gru.combine(*arrays, start, stop), out, _num_parts(out)
-        )
+        num_parts = _num_parts(out)
+        if num_parts == 1:
+            binary_gru.combine(*arrays, 0, len(out))
+        else:
+            binary_gru.combine_in_parts(*arrays, num_parts)
 
     def combine_backward(
         self,
@@ -50,23 +52,17 @@ class Compiled:
         grad_bias: Tensor,
     ) -> None:
         """Add to `grad_rows` and `grad_bias`; write `grad_projections`, or add to them."""
-        adds = grad_projections.where is not None
-        num_parts = 1 if adds else _num_parts(grad)  # threads must not add to the same rows
-        sums = [grad_bias.numpy()]  # one for each part
-        sums += [np.zeros_like(sums[0]) for _ in range(1, num_parts)]
         arrays = (
             *(grad.numpy(), rows.numpy(), _flat(kept), grad_rows.numpy()),
             _flat(grad_projections.source),
             _where(grad_projections, rows),
-            adds,
         )
-        _share(
-            lambda part, start, stop: binary_gru.combine_backward(*arrays, sums[part], start, stop),
-            grad,
-            num_parts,
-        )
-        for other in sums[1:]:
-            sums[0] += other
+        adds = grad_projections.where is not None
+        num_parts = 1 if adds else _num_parts(grad)  # threads must not add to the same rows
+        if num_parts == 1:
+            binary_gru.combine_backward(*arrays, adds, grad_bias.numpy(), 0, len(grad))
+        else:
+            binary_gru.combine_backward_in_parts(*arrays, grad_bias.numpy(), num_parts)
 
     def bias_room(self, bias: Tensor) -> Tensor:
         """Zeros to which gradients of reset, update, new and hidden new are added."""
@@ -87,22 +83,20 @@ def _where(projections: Projections, rows: Tensor) -> np.ndarray:
 
 
 def _num_parts(out: Tensor) -> int:
-    return max(1, min(torch.get_num_threads(), out.numel() // MIN_NUMBERS))
-
-
-def _share(work: Callable[[int, int, int], None], out: Tensor, num_parts: int) -> None:
-    """Do `work(part, start, stop)` for all pairs, each part on a thread of its own."""
-    cuts = [len(out) * part // num_parts for part in range(num_parts + 1)]
-    others = [
-        _threads(getpid()).submit(work, part, cuts[part], cuts[part + 1])
-        for part in range(1, num_parts)
-    ]
-    work(0, 0, cuts[1])
-    for other in others:
-        other.result()
+    """How many threads are worth it; they are set up to run."""
+    worth = min(torch.get_num_threads(), out.numel() // MIN_NUMBERS)
+    if worth < 2 or _process_with_threads() != getpid():
+        return 1
+    num_parts: int = min(worth, numba.config.NUMBA_NUM_THREADS)
+    numba.set_num_threads(num_parts)
+    return num_parts
 
 
 @cache
-def _threads(process: int) -> ThreadPoolExecutor:
-    """Threads that wait for work; a process that was forked off needs its own."""
-    return ThreadPoolExecutor(torch.get_num_threads(), thread_name_prefix="treefold")
+def _process_with_threads() -> int | None:
+    """The process in which several threads may be used; None if they are not safe anywhere.
+
+    Those of OpenMP and TBB are, until the process forks; numba's own must not be started from
+    two threads at once.
+    """
+    return getpid() if start_threads() in ("omp", "tbb") else None
