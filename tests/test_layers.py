@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "reduction": {"torch", "treefold.algebra", "treefold.reduction"},
     "operators": {"torch", "treefold.algebra", "treefold.reduction", "treefold.operators"},
     "aggregators": {"torch", "torch_geometric", *CORE},
+    "sharded": {"torch", "torch_geometric", *CORE, "treefold.sharded"},
     "tasks": {"torch", *CORE, "treefold.tasks"},
     "models": {"torch", *CORE, "treefold.tasks", "treefold.models"},
     "records": {"treefold", "treefold.records"},  # treefold itself for its version, no torch

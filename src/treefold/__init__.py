@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         plan_tree,
         tree_reduce,
     )
+    from treefold.sharded import sharded_reduce
 
 __version__ = "0.1.0"
 
@@ -77,10 +78,17 @@ __all__ = [
     "plan_tree",
     "record_penalties",
     "reuse_plans",
+    "sharded_reduce",
     "tree_reduce",
 ]
 
-_LAYERS = ("treefold.aggregators", "treefold.operators", "treefold.reduction", "treefold.algebra")
+_LAYERS = (
+    "treefold.aggregators",
+    "treefold.operators",
+    "treefold.reduction",
+    "treefold.algebra",
+    "treefold.sharded",
+)
 
 
 def __getattr__(name: str) -> Any:
