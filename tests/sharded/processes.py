@@ -1,6 +1,5 @@
 """Runs a function in several processes that fold together, and gives what each returned."""
 
-import multiprocessing
 import os
 import time
 from datetime import timedelta
@@ -17,14 +16,13 @@ TIMEOUT = timedelta(seconds=60)
 def in_processes(world_size: int, function: Any, folder: Path, backend: str = "gloo") -> list[Any]:
     """`function(rank, world_size)` of every rank; tensors and plain data only."""
     folder.mkdir(parents=True, exist_ok=True)
-    # A server imports everything once, and every process is a fork of it.
-    multiprocessing.set_forkserver_preload([function.__module__])
+    # A fork has everything imported, and this process has one thread; CUDA cannot be forked.
     spawned = torch.multiprocessing.start_processes(
         _run,
         args=(world_size, function, str(folder), backend),
         nprocs=world_size,
         join=False,
-        start_method="forkserver" if backend == "gloo" else "spawn",
+        start_method="fork" if backend == "gloo" else "spawn",
     )
     deadline = time.monotonic() + 2 * TIMEOUT.total_seconds()
     try:
