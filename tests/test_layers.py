@@ -31,10 +31,15 @@ MAY_IMPORT = {
         *{"torch", *CORE, "treefold.tasks", "treefold.models", "treefold.records"},
         *{"treefold.training", "treefold.experiments"},
     },
+    "tables": {
+        *{"torch", "numpy", "pyarrow", "ray", *CORE, "treefold.tasks", "treefold.models"},
+        *{"treefold.records", "treefold.training", "treefold.experiments", "treefold.tables"},
+    },
     "report": {"numpy", "plotly", "matplotlib", "treefold.records", "treefold.report"},
     "cli": {
         *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},
-        *{"treefold.training", "treefold.experiments", "treefold.report", "treefold.cli"},
+        *{"treefold.training", "treefold.experiments", "treefold.tables", "treefold.report"},
+        "treefold.cli",
     },
 }
 """Earlier layers, by later ones; what is not named here is not to be imported."""

@@ -10,18 +10,15 @@ from treefold.aggregators import AGGREGATORS
 from treefold.algebra import law_report
 from treefold.cli.display import choose_display
 from treefold.cli.watching import watch
-from treefold.experiments.build import build_model
+from treefold.experiments.loading import best_model, experiment_of
 from treefold.experiments.overrides import override
 from treefold.experiments.presets import PRESETS
-from treefold.experiments.recipe import Experiment, experiment_from_recipe
 from treefold.experiments.run import run
 from treefold.experiments.set_experiments import EXPERIMENTS, find_experiment
-from treefold.experiments.trainer import CHECKPOINTS, summary
+from treefold.experiments.trainer import summary
 from treefold.models import SetNetwork
 from treefold.records import Record
-from treefold.training.checkpoint import CheckpointStore
 from treefold.training.scoring import score
-from treefold.training.state import restore
 from treefold.training.violations import fold_states, laws_of
 from treefold.training.world import World
 
@@ -113,21 +110,6 @@ def print_laws(folder: Path, num_draws: int) -> None:
     generator = torch.Generator().manual_seed(0)
     states = fold_states(model, some)
     print(law_report(op, states, laws, num_draws=num_draws, generator=generator))
-
-
-def best_model(folder: Path, experiment: Experiment) -> torch.nn.Module:
-    """The network of a run with its best parameters, ready to evaluate."""
-    checkpoint = CheckpointStore(folder / CHECKPOINTS, "best").load()
-    if checkpoint is None:
-        raise ValueError(f"{folder} has no best checkpoint yet; train it first")
-    model = build_model(experiment)
-    restore(checkpoint, rng=False, model=model)
-    return model.eval()
-
-
-def experiment_of(record: Record) -> Experiment:
-    """The experiment that a record describes, with its published numbers."""
-    return experiment_from_recipe(record.name, record.recipe)
 
 
 def world_of(machine: "Machine") -> World:
