@@ -23,6 +23,7 @@ from treefold.experiments.loading import best_model, experiment_of
 from treefold.records import Record
 from treefold.tables import MonoidAggregate, fold_table, load_fold
 from treefold.tables.columns import check_rows
+from treefold.tables.parquet import LOCAL_SETTINGS, write_result
 
 # Ray warns about its own future, in every process that uses it.
 pytestmark = [
@@ -34,7 +35,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def address():
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.update(LOCAL_SETTINGS)
     info = ray.init(
         num_cpus=2,
         object_store_memory=150 * 2**20,
@@ -197,16 +198,15 @@ def test_what_a_dead_worker_was_doing_is_done_again(fold, tmp_path):
     assert counts == dict(enumerate(torch.bincount(user).tolist()))
 
 
-@pytest.mark.usefixtures("address")
-def test_a_fold_that_fails_leaves_the_old_result_and_nothing_else(fold, tmp_path, monkeypatch):
-    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
-    pq.write_table(pa.table({"user": [1], "x": [3]}), source)
+def test_a_write_that_fails_leaves_the_old_result_and_nothing_else(tmp_path, monkeypatch):
+    out = tmp_path / "out.parquet"
     out.write_bytes(b"old")
     monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk)
+    batch = pa.table({"user": [1], "state": [[0.5]], "num_rows": [1], "num_bad": [0], "bad": [""]})
     with pytest.raises(OSError, match="disk is full"):
-        fold_table(fold, source, out, key="user", on="x")
+        write_result(iter([batch]), "user", out)
     assert out.read_bytes() == b"old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "out.parquet"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
 
 
 def _full_disk(*_):

@@ -27,6 +27,15 @@ MOST_TASKS = 10_000
 """Tasks in which a table is read, however many row groups it has."""
 
 
+LOCAL_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # A worker imports torch, which takes seconds; Ray would end idle ones after one second.
+    "RAY_idle_worker_killing_time_threshold_ms": "600000",
+    "RAY_num_workers_soft_limit": str(4 * (os.cpu_count() or 1)),
+}
+"""For a Ray of our own, unless the environment says otherwise."""
+
+
 @dataclass(frozen=True)
 class FoldSummary:
     """What became of the rows of a table."""
@@ -74,11 +83,13 @@ def fold_table(
         Finish(fold if decode else None, fold.channels), batch_format="pyarrow"
     )
     with _plain_errors():
-        return _write(finished.iter_batches(batch_size=None, batch_format="pyarrow"), key, out)
+        return write_result(
+            finished.iter_batches(batch_size=None, batch_format="pyarrow"), key, out
+        )
 
 
-def _write(batches: Iterator[pa.Table], key: str, out: Path) -> FoldSummary:
-    """Write batch by batch, so that the result need not fit in memory."""
+def write_result(batches: Iterator[pa.Table], key: str, out: Path) -> FoldSummary:
+    """Write batch by batch, so that the result need not fit in memory; bad rows beside it."""
     num_keys = num_rows = num_bad = 0
     bad: list[dict[str, Any]] = []
     writer: pq.ParquetWriter | None = None
@@ -119,7 +130,8 @@ def on_ray(address: str | None = None, progress: bool = True) -> Iterator[None]:
     """
     ours = not ray.is_initialized()
     if ours:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        for name, value in LOCAL_SETTINGS.items():
+            os.environ.setdefault(name, value)
         here: dict[str, Any] = {"num_cpus": _num_cores(), "include_dashboard": False}
         ray.init(
             address=address or "local",
