@@ -19,27 +19,30 @@ MAY_IMPORT = {
     "reduction": {"torch", "treefold.algebra", "treefold.reduction"},
     "operators": {"torch", "treefold.algebra", "treefold.reduction", "treefold.operators"},
     "aggregators": {"torch", "torch_geometric", *CORE},
+    "checkpoints": {"torch", "safetensors", "treefold.records"},
+    "living": {"torch", *CORE, "treefold.checkpoints", "treefold.living"},
     "sharded": {"torch", "torch_geometric", *CORE, "treefold.sharded"},
     "tasks": {"torch", *CORE, "treefold.tasks"},
     "models": {"torch", *CORE, "treefold.tasks", "treefold.models"},
     "records": {"treefold", "treefold.records"},  # treefold itself for its version, no torch
     "training": {
-        *{"torch", "numpy", "safetensors", "lightning_fabric", *CORE},
+        *{"torch", "numpy", "lightning_fabric", *CORE, "treefold.checkpoints"},
         *{"treefold.tasks", "treefold.models", "treefold.records", "treefold.training"},
     },
     "experiments": {
         *{"torch", *CORE, "treefold.tasks", "treefold.models", "treefold.records"},
-        *{"treefold.training", "treefold.experiments"},
+        *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
     },
     "tables": {
         *{"torch", "numpy", "pyarrow", "ray", *CORE, "treefold.tasks", "treefold.models"},
-        *{"treefold.records", "treefold.training", "treefold.experiments", "treefold.tables"},
+        *{"treefold.records", "treefold.training", "treefold.experiments", "treefold.living"},
+        "treefold.tables",
     },
     "report": {"numpy", "plotly", "matplotlib", "treefold.records", "treefold.report"},
     "cli": {
         *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},
-        *{"treefold.training", "treefold.experiments", "treefold.tables", "treefold.report"},
-        "treefold.cli",
+        *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
+        *{"treefold.tables", "treefold.report", "treefold.cli"},
     },
 }
 """Earlier layers, by later ones; what is not named here is not to be imported."""

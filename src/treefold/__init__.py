@@ -29,6 +29,15 @@ if TYPE_CHECKING:
         check_imitates,
         law_report,
     )
+    from treefold.living import (
+        BracketingSpread,
+        Chunk,
+        DynamicAggregation,
+        FoldTree,
+        StreamingFold,
+        bracketing_spread,
+        fold_chunks,
+    )
     from treefold.operators import (
         OPERATORS,
         BinaryGRU,
@@ -58,8 +67,12 @@ __all__ = [
     "SWAP",
     "BinaryGRU",
     "BinaryMLP",
+    "BracketingSpread",
+    "Chunk",
     "Conjugated",
+    "DynamicAggregation",
     "FixedAggregation",
+    "FoldTree",
     "Groups",
     "LCMAggregation",
     "Monoid",
@@ -67,13 +80,16 @@ __all__ = [
     "Operator",
     "RaggedAggregation",
     "RecurrentAggregation",
+    "StreamingFold",
     "Symmetrized",
     "TableRows",
     "TreePlan",
     "aggregator",
     "algebra",
+    "bracketing_spread",
     "chain_reduce",
     "check_imitates",
+    "fold_chunks",
     "law_report",
     "plan_tree",
     "record_penalties",
@@ -87,6 +103,7 @@ _LAYERS = (
     "treefold.operators",
     "treefold.reduction",
     "treefold.algebra",
+    "treefold.living",
     "treefold.sharded",
 )
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from treefold.checkpoints import CheckpointStore
 from treefold.experiments.overrides import override
 from treefold.experiments.recipe import Evaluation
 from treefold.experiments.run import run
 from treefold.experiments.set_experiments import find_experiment
 from treefold.experiments.trainer import Stopped, Watcher
 from treefold.records import MetricsLog, Record, StorageError
-from treefold.training.checkpoint import CheckpointStore
 from treefold.training.fit import NonFinite
 from treefold.training.world import World
 

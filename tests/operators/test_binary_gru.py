@@ -223,3 +223,12 @@ def test_what_it_returns_may_be_changed_in_place():
     (expected,) = torch.autograd.grad(weighted(2 * out), a, retain_graph=True)
     out.mul_(2)
     torch.testing.assert_close(torch.autograd.grad(weighted(out), a)[0], expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (9, 4), (3, 2, 4), (5000, 4)])
+def test_without_gradients_few_rows_give_what_many_do(shape):
+    op, a, b = make(), normal(*shape, seed=1), normal(*shape, seed=2)
+    with torch.no_grad():
+        few = op(a, b)
+    assert few.shape == a.shape
+    torch.testing.assert_close(few, op(a, b).detach(), rtol=1e-12, atol=1e-12)

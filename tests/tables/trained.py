@@ -4,12 +4,12 @@ from pathlib import Path
 
 import torch
 
+from treefold.checkpoints import CheckpointStore
 from treefold.experiments.build import build_model
 from treefold.experiments.overrides import override
 from treefold.experiments.run import open_record
 from treefold.experiments.set_experiments import find_experiment
 from treefold.experiments.trainer import CHECKPOINTS
-from treefold.training.checkpoint import CheckpointStore
 from treefold.training.state import capture
 
 CHANNELS, NUM_VALUES = 8, 256

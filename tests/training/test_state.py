@@ -22,7 +22,7 @@ from torch.optim.lr_scheduler import (
     SequentialLR,
 )
 
-from treefold.training.checkpoint import Checkpoint, CheckpointStore
+from treefold.checkpoints import Checkpoint, CheckpointStore
 from treefold.training.state import capture, restore
 
 NUM_STEPS = 20

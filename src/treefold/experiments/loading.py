@@ -4,11 +4,11 @@ from pathlib import Path
 
 from torch import nn
 
+from treefold.checkpoints import CheckpointStore
 from treefold.experiments.build import build_model
 from treefold.experiments.recipe import Experiment, experiment_from_recipe
 from treefold.experiments.trainer import CHECKPOINTS
 from treefold.records import Record
-from treefold.training.checkpoint import CheckpointStore
 from treefold.training.state import restore
 
 

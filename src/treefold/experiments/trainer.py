@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from treefold.checkpoints import CheckpointStore
 from treefold.experiments.build import build_model, build_optimizer, build_schedule
 from treefold.experiments.recipe import Experiment
 from treefold.models import SetNetwork
 from treefold.records import MetricsLog
-from treefold.training.checkpoint import CheckpointStore
 from treefold.training.fit import NonFinite, Progress, fit, num_steps
 from treefold.training.scoring import loss_and_correct, score
 from treefold.training.signals import StopRequest

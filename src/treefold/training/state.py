@@ -14,8 +14,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
+from treefold.checkpoints import Checkpoint
 from treefold.records.plain import Plain, Reference, decode, encode
-from treefold.training.checkpoint import Checkpoint
 
 # Entries of `Checkpoint.state` that are not parts.
 _RNG, _EXPECTED = "rng", "expected"

@@ -14,10 +14,10 @@ import torch
 from records.disk import Killed, contents, failing_disk, os_error
 
 import treefold
+from treefold import checkpoints as checkpoint_module
+from treefold.checkpoints import Checkpoint, CheckpointStore, DamagedCheckpoint
 from treefold.records import StorageError, remove_leftovers
-from treefold.training import checkpoint as checkpoint_module
 from treefold.training import state as state_module
-from treefold.training.checkpoint import Checkpoint, CheckpointStore, DamagedCheckpoint
 
 SOURCE = Path(treefold.__file__).parents[1]
 
@@ -270,9 +270,9 @@ import os, random, resource, signal, sys, time
 from pathlib import Path
 import torch
 from treefold.records import StorageError, remove_leftovers
-from treefold.training import checkpoint as checkpoint_module
+from treefold import checkpoints as checkpoint_module
 from treefold.training import state as state_module
-from treefold.training.checkpoint import Checkpoint, CheckpointStore
+from treefold.checkpoints import Checkpoint, CheckpointStore
 
 folder, moments = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
 torch.set_num_threads(1)
@@ -421,7 +421,7 @@ def test_where_all_are_damaged_all_are_named(saved, tmp_path):
 
 
 def test_another_format_is_named(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("treefold.training.checkpoint.VERSION", 2)
+    monkeypatch.setattr("treefold.checkpoints.VERSION", 2)
     store.save(checkpoint(1))
     monkeypatch.undo()
     with pytest.raises(DamagedCheckpoint, match="format version 2; this treefold reads 1"):

@@ -1,0 +1,17 @@
+"""Living sets: what only a monoid can do, updated in place and folded from streams."""
+
+from treefold.living.chunked import Chunk, fold_chunks
+from treefold.living.dynamic import DynamicAggregation
+from treefold.living.fold_tree import FoldTree
+from treefold.living.spread import BracketingSpread, bracketing_spread
+from treefold.living.streaming import StreamingFold
+
+__all__ = [
+    "BracketingSpread",
+    "Chunk",
+    "DynamicAggregation",
+    "FoldTree",
+    "StreamingFold",
+    "bracketing_spread",
+    "fold_chunks",
+]

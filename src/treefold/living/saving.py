@@ -1,0 +1,108 @@
+"""Living sets on disk: tensors and a little plain data, checked before use, nothing unpickled."""
+
+import hashlib
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from treefold.algebra import State, tensors_of
+from treefold.checkpoints import Checkpoint, CheckpointStore
+from treefold.living.arena import Arena
+from treefold.living.elements import Elements
+
+# How tensors make up a state: None for a tensor, or a tuple of such.
+Structure: TypeAlias = tuple[Any, ...] | None
+
+
+def save_living(
+    folder: Path | str,
+    kind: str,
+    parts: Sequence[object],
+    tensors: dict[str, Tensor],
+    state: dict[str, Any],
+) -> None:
+    """Write a living thing of some `kind` to a folder, in place of what was saved there before.
+
+    `parts` made its states: the operator, and what comes before it. Only their fingerprint is kept.
+    """
+    store = CheckpointStore(Path(folder), kind, keep=1)
+    store.folder.mkdir(parents=True, exist_ok=True)
+    store.save(Checkpoint(tensors, {**state, "made_by": fingerprint(parts)}))
+
+
+def load_living(folder: Path | str, kind: str, parts: Sequence[object]) -> Checkpoint:
+    """What was saved, or a ValueError if it is not there, damaged, or made by other parts."""
+    saved = CheckpointStore(Path(folder), kind, keep=1).load()
+    if saved is None:
+        raise ValueError(f"{folder} holds no saved {kind}; give the folder that `save` was given")
+    if saved.state["made_by"] != fingerprint(parts):
+        raise ValueError(
+            f"the {kind} in {folder} was made by another operator than this "
+            f"{type(parts[0]).__name__}, or by other parameters: its nodes would not fit; "
+            "load the parameters first"
+        )
+    return saved
+
+
+def fingerprint(parts: Sequence[object]) -> str:
+    """A SHA-256 that operators and modules share if their kinds and all their numbers are equal."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(f"{type(part).__module__}.{type(part).__qualname__}".encode())
+        if isinstance(part, nn.Module):
+            for name, tensor in part.state_dict().items():
+                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+                content = tensor.detach().cpu().contiguous().reshape(-1)
+                digest.update(content.view(torch.uint8).numpy().tobytes())
+        elif type(part).__repr__ is not object.__repr__:  # that one says nothing but an address
+            digest.update(repr(part).encode())
+    return digest.hexdigest()
+
+
+def pack_trees(arena: Arena, elements: Elements) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All that there is to know about trees: every node, level by level, and the handles."""
+    tensors = {
+        "sizes": arena.sizes,
+        "elements": arena.element[arena.places(0)],
+        "generations": elements.generations,
+    }
+    for level in range(len(arena.levels)):
+        states = tensors_of(arena.read(level, arena.places(level)))
+        tensors |= {f"level.{level}.{part}": tensor for part, tensor in enumerate(states)}
+    return tensors, {"levels": len(arena.levels), "structure": _structure(arena.like)}
+
+
+def unpack_trees(saved: Checkpoint) -> tuple[Arena, Elements]:
+    """The trees that were packed, in blocks without spare room."""
+    tensors, levels = saved.tensors, int(saved.state["levels"])
+    states = [_state_of(saved, level) for level in range(levels)]
+    arena = Arena(states[0], tensors["sizes"])
+    for level in range(min(levels, len(arena.levels))):
+        arena.write(level, arena.places(level), states[level])
+    slots, numbers = arena.places(0), tensors["elements"]
+    arena.element[slots] = numbers
+    free = torch.full_like(tensors["generations"], -1)
+    sets = torch.zeros_like(free)
+    sets[numbers] = torch.repeat_interleave(arena.sizes)
+    elements = Elements(free.index_copy(0, numbers, slots), sets)
+    elements.restore(tensors["generations"])
+    return arena, elements
+
+
+def _state_of(saved: Checkpoint, level: int) -> State:
+    parts = count()
+
+    def filled(structure: Structure) -> State:
+        if structure is None:
+            return saved.tensors[f"level.{level}.{next(parts)}"]
+        return tuple(filled(part) for part in structure)
+
+    return filled(saved.state["structure"])
+
+
+def _structure(state: State) -> Structure:
+    return tuple(map(_structure, state)) if isinstance(state, tuple) else None

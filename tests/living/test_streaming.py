@@ -1,0 +1,134 @@
+"""A stream folds to the same tree, whatever its chunks, in O(log n) states."""
+
+from math import log2
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from living.operators_for_tests import Scramble, integers
+from trees import normal, seeded, some
+
+from treefold.algebra import Mean, Sum, Variance
+from treefold.living import StreamingFold
+from treefold.living.counter import cut
+from treefold.operators import OPERATORS, BinaryGRU
+from treefold.reduction import Groups, plan_tree, tree_reduce
+
+
+def fed(fold, rows, sets, sizes):
+    """The rows in chunks of these sizes, and the rest."""
+    place = 0
+    for size in (*sizes, len(rows)):
+        fold.feed(rows[place : place + size], sets[place : place + size])
+        place += size
+    return fold
+
+
+def at_once(op, rows, sets, num_sets):
+    groups = Groups.from_index(sets, num_sets)
+    return tree_reduce(op, rows[groups.order], plan_tree(groups.sizes, "carry"))
+
+
+@some
+@given(st.integers(1, 5), st.integers(0, 90), st.lists(st.integers(0, 40), max_size=6), st.data())
+def test_the_tree_is_the_same_whatever_the_chunks(num_sets, count, chunks, data):
+    piece = data.draw(st.integers(1, 50))
+    rows, sets = integers(count, 2), torch.randint(0, num_sets, (count,))
+    fold = fed(StreamingFold(Scramble(), num_sets, piece_rows=piece), rows, sets, chunks)
+    assert fold.value().equal(at_once(Scramble(), rows, sets, num_sets))
+    assert fold.sizes.equal(torch.bincount(sets, minlength=num_sets))
+
+
+@pytest.mark.parametrize("op", [Sum(), Mean(), Variance()], ids=str)
+def test_exact_monoids_stream_bit_for_bit_in_floating_point(op):
+    x = torch.randn(1000, 3)
+    states = []
+    for size in (1, 17, 64, 1000):
+        fold = StreamingFold(op)
+        for chunk in x.split(size):
+            fold.feed(op.encode(chunk))
+        states.append(op.decode(fold.value()))
+    assert all(state.equal(states[0]) for state in states)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_learned_operators_stream_to_rounding(name):
+    op = OPERATORS[name](8)
+    rows = torch.randn(500, 8)
+    whole = at_once(op, rows, torch.zeros(500, dtype=torch.int64), 1).detach()
+    for size in (1, 33, 128):
+        fold = StreamingFold(op)
+        for chunk in rows.split(size):
+            fold.feed(chunk)
+        torch.testing.assert_close(fold.value(), whole, rtol=1e-4, atol=1e-5)
+
+
+def test_it_keeps_a_logarithm_of_what_it_has_seen():
+    fold = StreamingFold(Sum(), 2)
+    for step in range(1, 400):
+        fold.feed(integers(5, 2), [0, 0, 0, 0, 1])
+        assert fold.num_states <= log2(4 * step) + log2(step) + 2
+    assert fold.num_bytes < 1000
+
+
+@some
+@given(st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), max_size=4))
+def test_cuts_are_aligned_powers_of_two_that_follow_each_other(ranges):
+    starts, sizes = torch.tensor(ranges, dtype=torch.int64).reshape(-1, 2).t()
+    cuts = cut(starts, sizes)
+    for number, (start, size) in enumerate(ranges):
+        mine = cuts.owners == number
+        covered = [
+            place
+            for begin, level in zip(
+                cuts.starts[mine].tolist(), cuts.levels[mine].tolist(), strict=True
+            )
+            for place in range(begin, begin + 2**level)
+            if begin % 2**level == 0
+        ]
+        assert covered == list(range(start, start + size))
+
+
+def test_witnesses_of_an_exact_monoid_agree_and_those_of_a_learned_one_do_not():
+    exact = StreamingFold(Sum(), 2, num_witnesses=3, generator=seeded())
+    learned = StreamingFold(BinaryGRU(2).double(), num_witnesses=3, generator=seeded())
+    for chunk in normal(200, 2).split(1):  # one at a time, trees must still differ
+        exact.feed((1000 * chunk).long(), 1)
+        learned.feed(chunk)
+    assert exact.spread().absolute.eq(0).all()
+    assert exact.spread().absolute.shape == (3, 2)
+    assert learned.spread().absolute.min() > 1e-6
+
+
+def test_without_witnesses_nobody_knows_the_spread():
+    with pytest.raises(ValueError, match="num_witnesses=4"):
+        StreamingFold(Sum()).spread()
+
+
+def test_nothing_fed_is_the_identity():
+    op = BinaryGRU(3)
+    assert StreamingFold(op, 2).value().equal(op.identity.detach().expand(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("rows", "sets", "message"),
+    [
+        (integers(2, 2), 3, "no set 3 among 2"),
+        (integers(2, 2), [0, 1, 1], "3 sets for 2 rows"),
+        (integers(2, 3), 0, r"shape \[n, 2\]"),
+        (torch.zeros(2, 2), 0, "torch.float32"),
+    ],
+)
+def test_a_wrong_chunk_is_refused_and_changes_nothing(rows, sets, message):
+    fold = StreamingFold(Sum(), 2)
+    fold.feed(integers(3, 2))
+    before = fold.value()
+    with pytest.raises(ValueError, match=message):
+        fold.feed(rows, sets)
+    assert fold.value().equal(before)
+
+
+def test_wrong_numbers_are_refused():
+    with pytest.raises(ValueError, match="pieces of 0 rows"):
+        StreamingFold(Sum(), piece_rows=0)
