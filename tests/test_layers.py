@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "aggregators": {"torch", "torch_geometric", *CORE},
     "checkpoints": {"torch", "safetensors", "treefold.records"},
     "living": {"torch", *CORE, "treefold.checkpoints", "treefold.living"},
+    "sharded": {"torch", "torch_geometric", *CORE, "treefold.sharded"},
     "tasks": {
         *{"torch", "torch_geometric", "numpy", "networkx", *CORE},
         *{"treefold.records", "treefold.tasks"},
@@ -39,11 +40,16 @@ MAY_IMPORT = {
         *{"torch", *CORE, "treefold.tasks", "treefold.models", "treefold.records"},
         *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
     },
+    "tables": {
+        *{"torch", "numpy", "pyarrow", "ray", *CORE, "treefold.tasks", "treefold.models"},
+        *{"treefold.records", "treefold.training", "treefold.experiments", "treefold.living"},
+        "treefold.tables",
+    },
     "report": {"numpy", "plotly", "matplotlib", "treefold.records", "treefold.report"},
     "cli": {
         *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},
         *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
-        *{"treefold.report", "treefold.cli"},
+        *{"treefold.tables", "treefold.report", "treefold.cli"},
     },
 }
 """Earlier layers, by later ones; what is not named here is not to be imported."""

@@ -10,7 +10,7 @@ import treefold
 
 LAYERS = [
     importlib.import_module(f"treefold.{layer}")
-    for layer in ("algebra", "reduction", "operators", "aggregators", "living")
+    for layer in ("algebra", "reduction", "operators", "aggregators", "living", "sharded")
 ]
 MODULES = [
     "treefold",

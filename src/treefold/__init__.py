@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         plan_tree,
         tree_reduce,
     )
+    from treefold.sharded import sharded_reduce
 
 __version__ = "0.1.0"
 
@@ -93,6 +94,7 @@ __all__ = [
     "plan_tree",
     "record_penalties",
     "reuse_plans",
+    "sharded_reduce",
     "tree_reduce",
 ]
 
@@ -102,6 +104,7 @@ _LAYERS = (
     "treefold.reduction",
     "treefold.algebra",
     "treefold.living",
+    "treefold.sharded",
 )
 
 

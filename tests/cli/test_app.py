@@ -34,7 +34,17 @@ def test_help_does_not_import_torch():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for command in ("train", "sweep", "resume", "evaluate", "report", "laws", "bench", "list"):
+    for command in (
+        "train",
+        "sweep",
+        "resume",
+        "evaluate",
+        "fold",
+        "report",
+        "laws",
+        "bench",
+        "list",
+    ):
         assert command in done.stdout
 
 

@@ -1,4 +1,4 @@
-"""`treefold`: train, sweep, resume, evaluate, report."""
+"""`treefold`: train, sweep, resume, evaluate, fold, report."""
 
 import dataclasses
 from pathlib import Path
@@ -136,6 +136,31 @@ def laws(run: Path, *, num_draws: int = 1024, debug: bool = False) -> None:
         from treefold.cli.commands import print_laws
 
         print_laws(run, num_draws)
+
+
+@app.command
+def fold(
+    run: Path,
+    source: Annotated[Path, Parameter(help="A Parquet file, or a folder of them.")],
+    *,
+    key: Annotated[str, Parameter(help="The column to group by.")],
+    on: Annotated[str, Parameter(help="The column to fold: integers, or lists that are states.")],
+    out: Annotated[Path, Parameter(help="The Parquet file to write, a row per key.")],
+    decode: Annotated[bool, Parameter(help="Add the model's answer for each key.")] = False,
+    address: Annotated[
+        str | None, Parameter(help="Of a Ray cluster; this machine if not given.")
+    ] = None,
+    debug: bool = False,
+) -> None:
+    """Fold a table by key with a run's trained model, on Ray.
+
+    Rows that are null, NaN, out of range or of the wrong width are counted, and named in a file
+    beside the result.
+    """
+    with as_one_line(debug):
+        from treefold.cli.folding import fold_file
+
+        fold_file(run, source, key, on, out, decode, address)
 
 
 @app.command

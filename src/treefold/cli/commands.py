@@ -8,18 +8,15 @@ import torch
 
 from treefold.aggregators import AGGREGATORS
 from treefold.algebra import law_report
-from treefold.checkpoints import CheckpointStore
 from treefold.cli.display import choose_display
 from treefold.cli.watching import watch
-from treefold.experiments.build import build_model, routine_of
+from treefold.experiments.build import routine_of
 from treefold.experiments.catalogue import FAMILIES, find_experiment
+from treefold.experiments.loading import best_model, experiment_of
 from treefold.experiments.overrides import override
-from treefold.experiments.recipe import Experiment, experiment_from_recipe
 from treefold.experiments.run import run
 from treefold.experiments.set_routine import parse_sizes as parse_sizes
-from treefold.experiments.trainer import CHECKPOINTS
 from treefold.records import Record
-from treefold.training.state import restore
 from treefold.training.violations import laws_of, states_of
 from treefold.training.world import World
 
@@ -117,21 +114,6 @@ def print_laws(folder: Path, num_draws: int) -> None:
     generator = torch.Generator().manual_seed(0)
     states = states_of(*folded)
     print(law_report(op, states, laws, num_draws=num_draws, generator=generator))
-
-
-def best_model(folder: Path, experiment: Experiment) -> torch.nn.Module:
-    """The network of a run with its best parameters, ready to evaluate."""
-    checkpoint = CheckpointStore(folder / CHECKPOINTS, "best").load()
-    if checkpoint is None:
-        raise ValueError(f"{folder} has no best checkpoint yet; train it first")
-    model = build_model(experiment)
-    restore(checkpoint, rng=False, model=model)
-    return model.eval()
-
-
-def experiment_of(record: Record) -> Experiment:
-    """The experiment that a record describes, with its published numbers."""
-    return experiment_from_recipe(record.name, record.recipe)
 
 
 def world_of(machine: "Machine") -> World:

@@ -5,6 +5,7 @@ from treefold.records.atomic import (
     append_durably,
     check_writable,
     remove_leftovers,
+    replaced_atomically,
     storage_errors,
     write_atomically,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "find_runs",
     "hardware",
     "remove_leftovers",
+    "replaced_atomically",
     "storage_errors",
     "versions",
     "write_atomically",

@@ -56,6 +56,25 @@ def write_atomically(path: Path, data: bytes) -> None:
         _sync_folder(path.parent)
 
 
+@contextmanager
+def replaced_atomically(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` to write to; it becomes `path` if nothing goes wrong inside.
+
+    For files that are too large to be held in memory at once, see `write_atomically`.
+    """
+    with storage_errors(path):
+        temporary = _beside(path)
+        try:
+            yield temporary
+            with open(temporary, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(temporary, path)
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+        _sync_folder(path.parent)
+
+
 def append_durably(path: Path, data: bytes) -> None:
     """Append `data` to a file, on the disk when this returns; all of it, or an error and nothing.
 
@@ -99,7 +118,7 @@ def remove_leftovers(folder: Path) -> list[Path]:
 @contextmanager
 def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
     """A temporary file beside `path` with `data` on the disk; removed, unless it was renamed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = _beside(path)
     try:
         with _opened(temporary, os.O_CREAT | os.O_EXCL) as descriptor:
             _write_and_sync(descriptor, data)
@@ -107,6 +126,10 @@ def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             os.unlink(temporary)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 @contextmanager

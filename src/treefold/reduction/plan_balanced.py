@@ -21,20 +21,37 @@ from treefold.shapes import Int
 
 def plan_balanced(sizes: Int[Tensor, " groups"]) -> TreePlan:
     """Minimal trees: ceil(log2 n) levels, leaves of a group at two adjacent depths."""
-    starts = sizes.cumsum(0) - sizes
     heights = tree_heights(sizes)
+    return plan_within(sizes, heights, sizes, (heights - 1).clamp(min=0), torch.zeros_like(sizes))
+
+
+def plan_within(
+    sizes: Int[Tensor, " parts"],
+    heights: Int[Tensor, " parts"],
+    totals: Int[Tensor, " parts"],
+    shifts: Int[Tensor, " parts"],
+    first_slots: Int[Tensor, " parts"],
+) -> TreePlan:
+    """Plan parts of balanced trees, each a tree of its own: the same meetings as in the whole.
+
+    A part of `height` h > 0 is the 2^(h-1) slots from `first_slot` on, of the 2^shift slots of the
+    tree over `total` rows; parts of height 0 are one row or none.
+    """
+    starts = sizes.cumsum(0) - sizes
     num_of_height = torch.bincount(heights).tolist()  # one synchronisation tells all level sizes
     tall = heights.argsort(descending=True, stable=True)[: sum(num_of_height[1:])]
     singles = (sizes == 1).nonzero().squeeze(1)
 
     slots = 1 << (heights[tall] - 1)
-    place = places_within(slots)
-    size, shift, start = torch.stack(
-        [sizes[tall], heights[tall] - 1, starts[tall]]
+    total, shift, first_slot = totals[tall], shifts[tall], first_slots[tall]
+    start = starts[tall] - ((first_slot * total) >> shift)
+    total, shift, start, first_slot = torch.stack(
+        [total, shift, start, first_slot]
     ).repeat_interleave(slots, dim=1)
+    place = places_within(slots) + first_slot
     # Slot j of s holds the rows from floor(j n / s) to floor((j + 1) n / s): one or two of them.
-    offset = (place * size) >> shift
-    is_pair = ((place + 1) * size) >> shift == offset + 2
+    offset = (place * total) >> shift
+    is_pair = ((place + 1) * total) >> shift == offset + 2
     first = start + offset
 
     pairs = first[is_pair]

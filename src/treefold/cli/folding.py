@@ -1,0 +1,31 @@
+"""What `treefold fold` does."""
+
+import logging
+import sys
+import warnings
+from pathlib import Path
+
+NUM_SHOWN = 10
+"""Bad rows that are printed; all that are kept go to a file."""
+
+
+def fold_file(
+    run: Path, source: Path, key: str, on: str, out: Path, decode: bool, address: str | None
+) -> None:
+    """Fold a Parquet table with a run's model, and say what became of its rows."""
+    warnings.simplefilter("ignore")  # Ray's own, about its future
+    from treefold.tables import fold_table, load_fold, on_ray
+    from treefold.tables.parquet import bad_rows_path
+
+    model = load_fold(run)
+    if not sys.stderr.isatty():
+        logging.getLogger("ray.data").setLevel(logging.INFO)
+    with on_ray(address):
+        summary = fold_table(model, source, out, key=key, on=on, decode=decode)
+    print(f"{summary.num_rows:,} rows of {summary.num_keys:,} keys folded to {out}")
+    if summary.num_bad:
+        print(f"{summary.num_bad:,} rows could not be folded; see {bad_rows_path(out)}")
+        for line in summary.bad[:NUM_SHOWN]:
+            print(f"  {line['file']} row {line['row']}, {key} {line[key]!r}: {line['problem']}")
+        if summary.num_bad > NUM_SHOWN:
+            print(f"  and {summary.num_bad - NUM_SHOWN:,} more")

@@ -1,0 +1,35 @@
+"""A model to fold with, from a run's folder."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from treefold.aggregators import LCMAggregation
+from treefold.experiments.loading import best_model, experiment_of
+from treefold.models import SetNetwork
+from treefold.records import Record
+from treefold.tables.model_fold import ModelFold
+
+
+def load_fold(folder: str | Path) -> ModelFold:
+    """The best checkpoint of a run, from the folder that holds its `record.json`."""
+    record = Record.read(Path(folder))
+    return fold_of(best_model(Path(folder), experiment_of(record)), record.name)
+
+
+@torch.no_grad()
+def fold_of(model: nn.Module, name: str = "the model") -> ModelFold:
+    """The parts of a network that fold, or a ValueError if its aggregator is no monoid."""
+    if not isinstance(model, SetNetwork) or not isinstance(model.aggregator, LCMAggregation):
+        raise ValueError(
+            f"{name} has no learned operator to merge states with; choose a run of an "
+            "aggregator such as binary-gru"
+        )
+    aggregator, table = model.eval().aggregator, model.table()
+    return ModelFold(
+        operator=aggregator.operator,
+        table=table if aggregator.project is None else aggregator.project(table),
+        decoder=model.decoder,
+        bracketing=aggregator.eval_bracketing,
+    )

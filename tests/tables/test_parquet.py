@@ -1,0 +1,259 @@
+"""Tables folded on Ray: every key gets its state, every bad row is named, workers may die."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import permutations
+
+import pytest
+import torch
+
+ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
+
+import psutil
+import pyarrow.parquet as pq
+from tables.trained import CHANNELS, run_folder
+
+from treefold import Groups, plan_tree, tree_reduce
+from treefold.experiments.loading import best_model, experiment_of
+from treefold.records import Record
+from treefold.tables import MonoidAggregate, fold_table, load_fold
+from treefold.tables.columns import check_rows
+from treefold.tables.parquet import LOCAL_SETTINGS, write_result
+
+# Ray warns about its own future, in every process that uses it.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def address():
+    os.environ.update(LOCAL_SETTINGS)
+    info = ray.init(
+        num_cpus=2,
+        object_store_memory=150 * 2**20,
+        include_dashboard=False,
+        logging_level="ERROR",
+        log_to_driver=False,
+    )
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield info.address_info["gcs_address"]
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return run_folder(tmp_path_factory.mktemp("run") / "run")
+
+
+@pytest.fixture(scope="module")
+def fold(run):
+    return load_fold(run)
+
+
+def events(num_rows, num_users, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    user = torch.randint(0, num_users, (num_rows,), generator=generator)
+    x = torch.randint(0, 256, (num_rows,), generator=generator)
+    return user, x
+
+
+def by_key(table, column="state"):
+    return dict(zip(table["user"].to_pylist(), table[column].to_pylist(), strict=True))
+
+
+def alone(fold, user, x):
+    """The states of all users, folded in one piece."""
+    return fold.fold(x, Groups.from_index(user))
+
+
+@pytest.mark.usefixtures("address")
+def test_a_model_aggregates_a_dataset_of_integers_and_of_states(fold):
+    user, x = events(300, 5)
+    states = pa.array(fold.states(x).tolist(), pa.list_(pa.float32()))
+    table = pa.table({"user": user.numpy(), "x": x.numpy(), "s": states})
+    found = (
+        ray.data.from_arrow(table)
+        .groupby("user", num_partitions=2)
+        .aggregate(MonoidAggregate(fold, on="x"), MonoidAggregate(fold, on="s"))
+        .take_all()
+    )
+    assert len(found) == 5
+    expected = alone(fold, user, x)
+    for row in found:  # one block: one balanced tree per user
+        torch.testing.assert_close(torch.tensor(row["fold(x)"]), expected[row["user"]])
+        torch.testing.assert_close(torch.tensor(row["fold(s)"]), expected[row["user"]])
+
+
+def test_a_file_of_many_row_groups_is_folded_by_workers_and_merged(address, run, fold, tmp_path):
+    user, x = events(2000, 7)
+    pq.write_table(
+        pa.table({"user": user.numpy(), "x": x.numpy()}),
+        tmp_path / "in.parquet",
+        row_group_size=500,
+    )
+    out = tmp_path / "out.parquet"
+    command = [run, tmp_path / "in.parquet", "--key", "user", "--on", "x", "--out", out]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "treefold.cli", "fold", *map(str, command),
+         "--decode", "--address", address],
+        capture_output=True, text=True, timeout=170,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2,000 rows of 7 keys folded" in done.stdout
+    table = pq.read_table(out)
+    assert table.schema.field("state").type == pa.list_(pa.float32(), CHANNELS)
+    assert sum(table["num_rows"].to_pylist()) == 2000
+    states = {key: torch.tensor(state) for key, state in by_key(table).items()}
+    assert_merged_from(fold, user.split(500), x.split(500), states)
+    answers = fold.answers(torch.stack([states[key] for key in range(7)])).tolist()
+    assert by_key(table, "answer") == dict(enumerate(answers))
+
+
+@torch.no_grad()
+def assert_merged_from(fold, users, xs, states):
+    """Four partial states meet as ((1 2) (3 4)) or in another order: close, but not more.
+
+    All orders of merging are tried, and one of them must be the one that was taken.
+    """
+    parts = [alone(fold, user, x) for user, x in zip(users, xs, strict=True)]
+    op = fold.operator
+    for key, state in states.items():
+        a, b, c, d = (part[key : key + 1] for part in parts)
+        merged = [
+            op(op(p, q), op(r, s)) if shape else op(op(op(p, q), r), s)
+            for p, q, r, s in permutations([a, b, c, d])
+            for shape in (True, False)
+        ]
+        distances = [float((one - state).abs().max()) for one in merged]
+        assert min(distances) < 1e-5
+
+
+@pytest.mark.usefixtures("address")
+def test_bad_rows_are_counted_and_named_with_their_position(fold, tmp_path):
+    wide = [0.5] * CHANNELS
+    rows = [wide, None, [0.5], [float("nan"), *wide[1:]], wide, [None, *wide[1:]], wide]
+    users = ["a", "a", "b", "b", "a", "c", None]
+    (tmp_path / "in").mkdir()
+    table = pa.table({"user": users, "x": pa.array(rows, pa.list_(pa.float32()))})
+    pq.write_table(table, tmp_path / "in" / "1.parquet", row_group_size=3)
+    pq.write_table(table.slice(0, 1), tmp_path / "in" / "2.parquet")
+    out = tmp_path / "out.parquet"
+    summary = fold_table(fold, tmp_path / "in", out, key="user", on="x", decode=True)
+    assert (summary.num_keys, summary.num_rows, summary.num_bad) == (4, 3, 5)
+    named = [(line["row"], line["user"], line["problem"]) for line in summary.bad]
+    assert named == [
+        (1, "a", "null"),
+        (2, "b", f"width 1, expected {CHANNELS}"),
+        (3, "b", "nan at place 0, expected a number"),
+        (5, "c", "nan at place 0, expected a number"),
+        (6, None, "null key"),
+    ]
+    assert all(line["file"].endswith("1.parquet") for line in summary.bad)
+    result = pq.read_table(out)
+    assert by_key(result, "num_bad") == {"a": 1, "b": 2, "c": 1, None: 1}
+    assert by_key(result, "num_rows") == {"a": 3, "b": 0, "c": 0, None: 0}
+    assert by_key(result)["b"] is None
+    assert by_key(result, "answer")["b"] is None
+    assert pq.read_table(tmp_path / "out.bad.parquet").num_rows == 5
+
+
+@pytest.mark.usefixtures("address")
+def test_what_a_dead_worker_was_doing_is_done_again(fold, tmp_path):
+    user, x = events(400_000, 50)
+    source = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"user": user.numpy(), "x": x.numpy()}), source, row_group_size=20_000)
+    killed = []
+    over = threading.Event()
+
+    def kill_one():
+        while not over.is_set() and not killed:
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    if process.cmdline()[:1] == ["ray::MapBatches(PartialFold)"]:
+                        process.send_signal(signal.SIGKILL)
+                        killed.append(process.pid)
+                        break
+                except psutil.Error:
+                    continue
+            time.sleep(0.01)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    try:
+        summary = fold_table(fold, source, tmp_path / "out.parquet", key="user", on="x")
+    finally:
+        over.set()
+        killer.join()
+    assert killed, "no worker was found at work"
+    assert (summary.num_keys, summary.num_rows, summary.num_bad) == (50, 400_000, 0)
+    counts = by_key(pq.read_table(tmp_path / "out.parquet"), "num_rows")
+    assert counts == dict(enumerate(torch.bincount(user).tolist()))
+
+
+def test_a_write_that_fails_leaves_the_old_result_and_nothing_else(tmp_path, monkeypatch):
+    out = tmp_path / "out.parquet"
+    out.write_bytes(b"old")
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk)
+    batch = pa.table({"user": [1], "state": [[0.5]], "num_rows": [1], "num_bad": [0], "bad": [""]})
+    with pytest.raises(OSError, match="disk is full"):
+        write_result(iter([batch]), "user", out)
+    assert out.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
+
+
+def _full_disk(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_integers_out_of_range_are_bad_and_the_rest_is_taken(fold):
+    checked = check_rows(pa.chunked_array([[3, -1], [None, 256, 255]]), fold)
+    assert checked.x.tolist() == [3, 255]
+    assert checked.good.tolist() == [0, 4]
+    assert checked.problems == {
+        1: "-1, expected an integer from 0 to 255",
+        2: "null",
+        3: "256, expected an integer from 0 to 255",
+    }
+
+
+def test_a_bad_row_in_a_plain_aggregation_is_an_error_that_names_it(fold):
+    aggregation = MonoidAggregate(fold, on="x")
+    with pytest.raises(ValueError, match=r"1 of 3 rows .* row 1 of column 'x', is null"):
+        aggregation.aggregate_block(pa.table({"x": [1, None, 2]}))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"user": [1]}, "no column 'x'; it has user"),
+        ({"user": [1], "x": ["a"]}, "holds string; expected integers from 0 to 255, or lists of 8"),
+        ({"user": [1], "x": [0.5]}, "holds double; expected"),
+    ],
+)
+def test_tables_that_cannot_be_folded_are_refused_before_any_work(fold, tmp_path, table, message):
+    pq.write_table(pa.table(table), tmp_path / "in.parquet")
+    with pytest.raises(ValueError, match=message):
+        fold_table(fold, tmp_path / "in.parquet", tmp_path / "out.parquet", key="user", on="x")
+
+
+def test_models_without_an_operator_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="second-minimum/sum has no learned operator"):
+        load_fold(run_folder(tmp_path / "sum", "sum"))
+
+
+def test_the_answers_are_those_of_the_network(run, fold):
+    user, x = events(60, 6)
+    groups = Groups.from_index(user)
+    logits = best_model(run, experiment_of(Record.read(run)))(x, groups)
+    states = tree_reduce(fold.operator, fold.states(x)[groups.order], plan_tree(groups.sizes))
+    torch.testing.assert_close(fold.fold(x, groups), states)
+    bits = (logits > 0).long()
+    assert fold.answers(states).tolist() == (bits << torch.arange(bits.shape[1])).sum(1).tolist()

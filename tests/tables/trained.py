@@ -1,0 +1,28 @@
+"""A run's folder with a model in it, made in a moment: its parameters are as they were drawn."""
+
+from pathlib import Path
+
+import torch
+
+from treefold.checkpoints import CheckpointStore
+from treefold.experiments.build import build_model
+from treefold.experiments.overrides import override
+from treefold.experiments.run import open_record
+from treefold.experiments.set_experiments import find_experiment
+from treefold.experiments.trainer import CHECKPOINTS
+from treefold.training.state import capture
+
+CHANNELS, NUM_VALUES = 8, 256
+
+
+def run_folder(folder: Path, aggregator: str = "binary-gru") -> Path:
+    """A run of 2nd-minimum whose best checkpoint is a fresh network."""
+    experiment = find_experiment(f"second-minimum/{aggregator}", "smoke")[0]
+    experiment, _ = override(experiment, [f"model.channels={CHANNELS}"])
+    torch.manual_seed(0)
+    (folder / CHECKPOINTS).mkdir(parents=True)
+    open_record(experiment, "smoke", 0, folder, {})
+    CheckpointStore(folder / CHECKPOINTS, "best").save(
+        capture(rng=False, model=build_model(experiment))
+    )
+    return folder
