@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-MINIATURE = {"drop_in.py": ["--steps", "2", "--width", "8"]}
+MINIATURE = {
+    "drop_in.py": ["--steps", "2", "--width", "8"],
+    "large_set.py": ["--elements", "70000", "--width", "4"],
+    "living_graph.py": ["--users", "200", "--edges", "2000", "--width", "4"],
+}
 
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
