@@ -108,6 +108,7 @@ def test_a_file_of_many_row_groups_is_folded_by_workers_and_merged(address, run,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "2,000 rows of 7 keys folded" in done.stdout
+    assert "8 bracketings of 7 sets" in done.stdout
     table = pq.read_table(out)
     assert table.schema.field("state").type == pa.list_(pa.float32(), CHANNELS)
     assert sum(table["num_rows"].to_pylist()) == 2000
@@ -156,6 +157,7 @@ def test_bad_rows_are_counted_and_named_with_their_position(fold, tmp_path):
         (5, "c", "nan at place 0, expected a number"),
         (6, None, "null key"),
     ]
+    assert float(summary.spread.largest.max()) > 0
     assert all(line["file"].endswith("1.parquet") for line in summary.bad)
     result = pq.read_table(out)
     assert by_key(result, "num_bad") == {"a": 1, "b": 2, "c": 1, None: 1}

@@ -23,6 +23,7 @@ def fold_file(
     with on_ray(address):
         summary = fold_table(model, source, out, key=key, on=on, decode=decode)
     print(f"{summary.num_rows:,} rows of {summary.num_keys:,} keys folded to {out}")
+    print(f"answers depend on merge order, on the first rows: {summary.spread}")
     if summary.num_bad:
         print(f"{summary.num_bad:,} rows could not be folded; see {bad_rows_path(out)}")
         for line in summary.bad[:NUM_SHOWN]:

@@ -60,6 +60,8 @@ class MonoidAggregate(AggregateFnV2[bytes, list[float]]):  # type: ignore[misc]
             )
         if not len(checked.x):
             return None
+        if len(checked.x) == 1:
+            return Counter.of(self.fold.states(checked.x), 1).to_bytes()
         groups = Groups.from_sizes([len(checked.x)])
         return Counter.of(self.fold.fold(checked.x, groups), len(checked.x)).to_bytes()
 

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import ray
 from ray.data.aggregate import Sum
 
+from treefold.living import BracketingSpread
 from treefold.records import check_writable, replaced_atomically
 from treefold.tables.aggregate import JoinedLines, MonoidAggregate
 from treefold.tables.finish import Finish
 from treefold.tables.loading import load_fold
 from treefold.tables.model_fold import ModelFold
 from treefold.tables.partial_fold import BAD, NUM_BAD, NUM_ROWS, STATE, PartialFold, find_pieces
+from treefold.tables.sample_spread import spread_of_first_rows
 
 MOST_BAD_PER_KEY = 100
 """Bad rows of a key that are named with their position; all are counted."""
@@ -47,6 +49,8 @@ class FoldSummary:
     """Rows that were not."""
     bad: list[dict[str, Any]] = field(default_factory=list)
     """Where they are, and what is wrong: key, file, row (from 0) and problem."""
+    spread: BracketingSpread | None = None
+    """How far answers move with the cuts and merges of an engine, measured on the first rows."""
 
 
 def fold_table(
@@ -83,9 +87,9 @@ def fold_table(
         Finish(fold if decode else None, fold.channels), batch_format="pyarrow"
     )
     with _plain_errors():
-        return write_result(
-            finished.iter_batches(batch_size=None, batch_format="pyarrow"), key, out
-        )
+        batches = finished.iter_batches(batch_size=None, batch_format="pyarrow")
+        summary = write_result(batches, key, out)
+    return replace(summary, spread=spread_of_first_rows(fold, pieces[0], key, on, decode))
 
 
 def write_result(batches: Iterator[pa.Table], key: str, out: Path) -> FoldSummary:
