@@ -110,7 +110,8 @@ class FoldBinaryGRU(torch.autograd.Function):
         kept_rows = 2 * plan.num_applications if keeps else work.num_buffered(x)
         lease = Lease((kept_rows, x.shape[1], NUM_KEPT, x.shape[2]), x)
         kept = lease.tensor
-        for run in work.runs(pairs_per_run(x)):
+        runs = list(work.runs(pairs_per_run(x)))
+        for run in runs:
             rows = _rows(states, run)
             first = 2 * run.nodes.start if keeps else 0
             arithmetic.combine(
@@ -126,7 +127,7 @@ class FoldBinaryGRU(torch.autograd.Function):
             groups.index_copy_(0, plan.single_groups, singles)
         groups.index_copy_(0, plan.root_groups, nodes.index_select(0, plan.root_nodes))
         ctx.save_for_backward(x, weight, bias, identity, states, kept)
-        ctx.work, ctx.leases = work, (states_lease, lease)
+        ctx.work, ctx.runs, ctx.leases = work, runs, (states_lease, lease)
         ctx.set_materialize_grads(False)
         return groups, nodes if work.shows_nodes else None
 
@@ -158,7 +159,7 @@ class FoldBinaryGRU(torch.autograd.Function):
         projection = work.projection(x, weight, buffer.tensor)
         projection.start_backward()
         grad_bias = arithmetic.bias_room(bias)
-        for run in reversed(list(work.runs(pairs_per_run(x)))):
+        for run in reversed(ctx.runs):
             rows, grad_rows = _rows(states, run), _rows(grad_states, run)
             arithmetic.combine_backward(
                 grad_states[plan.num_rows :][run.nodes],
