@@ -74,7 +74,8 @@ def test_departures_from_the_paper_are_named_even_at_its_own_preset():
     assert not any("the paper has" in s for row in rows.values() for s in row.departures)
     quick = rows_at("quick")["gru"].departures
     assert "model.channels is 32; the paper has 128" in quick
-    assert "training.shuffle is True; the paper has None" not in quick
+    assert "training.shuffle is True; the paper has False" in quick
+    assert "training.patience is None; the paper has 1000" in quick
 
 
 def test_one_catalogue_knows_sets_and_graphs():
