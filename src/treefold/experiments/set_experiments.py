@@ -83,11 +83,11 @@ def _at(preset: Preset, name: str, task: str, row: str, options: dict[str, Any])
 def differences(made: Experiment, paper: Experiment) -> list[str]:
     """Where a recipe leaves the paper's, in words, found by comparing the two."""
     found = []
-    for part, entries in made.recipe().items():
-        for key, value in entries.items():
-            published = paper.recipe()[part].get(key)
-            if value != published and part != "evaluation":
-                found.append(f"{part}.{key} is {value}; the paper has {published}")
+    for part in ("task", "aggregator", "model", "training"):
+        for entry in dataclasses.fields(getattr(made, part)):
+            value, published = (getattr(getattr(e, part), entry.name) for e in (made, paper))
+            if value != published:
+                found.append(f"{part}.{entry.name} is {value}; the paper has {published}")
     return found
 
 
