@@ -13,14 +13,14 @@ from collections.abc import Iterator
 
 import torch
 
-from benchmarks.cases import Result
+from benchmarks.cases import WIDTH, Result
 from benchmarks.hub import Cost, peak_bytes
 from benchmarks.timing import ratio
 from treefold import BinaryGRU, FoldTree, StreamingFold, plan_tree, tree_reduce
 from treefold.algebra import State, stack_size
 
-ELEMENTS, WIDTH, UPDATES = 1_000_000, 64, 1_000
-STREAMED, CHUNK = 10_000_000, 1 << 16
+ELEMENTS, UPDATES = 1_000_000, 1_000
+STREAMED, STREAM_WIDTH, CHUNK = 10_000_000, 64, 1 << 16
 MEMORY = 300_000_000
 
 
@@ -85,8 +85,8 @@ def living_updates() -> Iterator[Result]:
 
 @torch.no_grad()
 def streaming_throughput() -> Iterator[Result]:
-    op = BinaryGRU(WIDTH)
-    x, plan = torch.randn(ELEMENTS, WIDTH), plan_tree([ELEMENTS], "carry")
+    op = BinaryGRU(STREAM_WIDTH)
+    x, plan = torch.randn(ELEMENTS, STREAM_WIDTH), plan_tree([ELEMENTS], "carry")
 
     def streamed() -> None:
         fold = StreamingFold(op)
@@ -100,7 +100,7 @@ def streaming_throughput() -> Iterator[Result]:
 
     measured = ratio(at_once, streamed, warm_up=1)
     yield Result(
-        f"fold of {ELEMENTS:,} rows in memory, width {WIDTH}, its plan given",
+        f"fold of {ELEMENTS:,} rows in memory, width {STREAM_WIDTH}, its plan given",
         f"`StreamingFold` in chunks of {CHUNK:,}: its throughput beside that",
         "at least 0.8x",
         measured,
@@ -115,13 +115,13 @@ def measure() -> Cost:
     """Fold a stream of random rows, drawn chunk by chunk."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    op = BinaryGRU(WIDTH)
+    op = BinaryGRU(STREAM_WIDTH)
     warm = StreamingFold(op)
-    warm.feed(torch.randn(8, WIDTH))  # first calls load libraries
+    warm.feed(torch.randn(8, STREAM_WIDTH))  # first calls load libraries
     before, begin = peak_bytes(), time.perf_counter()
     fold = StreamingFold(op)
     for start in range(0, STREAMED, CHUNK):
-        fold.feed(torch.randn(min(CHUNK, STREAMED - start), WIDTH))
+        fold.feed(torch.randn(min(CHUNK, STREAMED - start), STREAM_WIDTH))
     fold.value()
     return Cost(time.perf_counter() - begin, peak_bytes() - before)
 
@@ -132,8 +132,8 @@ def stream_row() -> list[str]:
     seconds, size = done.stdout.split()
     cost = Cost(float(seconds), int(size))
     return [
-        f"`StreamingFold` of {STREAMED:,} rows, width {WIDTH}, in chunks of {CHUNK:,}",
-        f"its rows in memory, {STREAMED * WIDTH * 4 / 1e6:,.0f} MB",
+        f"`StreamingFold` of {STREAMED:,} rows, width {STREAM_WIDTH}, in chunks of {CHUNK:,}",
+        f"its rows in memory, {STREAMED * STREAM_WIDTH * 4 / 1e6:,.0f} MB",
         f"{cost.bytes / 1e6:,.0f} MB above the model",
         f"at most {MEMORY / 1e6:.0f} MB",
         "yes" if cost.bytes <= MEMORY else "**no**",

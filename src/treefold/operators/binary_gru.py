@@ -66,14 +66,19 @@ class BinaryGRU(Operator):
 
     def _combine_few(self, a: Tensor, b: Tensor) -> Tensor:
         """Both argument orders in one call of torch's own cell: an eighth of the time for a row."""
-        inputs = torch.stack([a, b]).view(-1, self.channels)
-        states = torch.stack([b, a]).view(-1, self.channels)
-        cell = self.cell
+        shape, cell = a.shape, self.cell
+        if a.dim() != 2:
+            a, b = a.reshape(-1, self.channels), b.reshape(-1, self.channels)
         made: Tensor = torch.gru_cell(
-            inputs, states, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
+            torch.cat([a, b]),
+            torch.cat([b, a]),
+            cell.weight_ih,
+            cell.weight_hh,
+            cell.bias_ih,
+            cell.bias_hh,
         )
-        first, second = made.view(2, *a.shape).unbind(0)
-        return torch.add(first, second).mul_(0.5)
+        first, second = made.chunk(2)
+        return torch.lerp(first, second, 0.5).view(shape)
 
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Fold every group: the same as `fold_levels(self, x, plan)`, faster."""
