@@ -38,7 +38,10 @@ def read_ogb(folder: Path) -> dict[str, Arrays]:
 def _numbers(path: Path) -> np.ndarray:
     try:
         with gzip.open(path, "rt", encoding="ascii") as file:
-            return np.loadtxt(file, dtype=np.int64, delimiter=",", ndmin=2)
+            lines = file.read().splitlines()
+        if not lines:
+            raise ValueError("it is empty")
+        return np.loadtxt(lines, dtype=np.int64, delimiter=",", ndmin=2)
     except (EOFError, OSError, zlib.error, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             raise

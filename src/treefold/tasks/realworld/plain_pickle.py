@@ -5,10 +5,9 @@ import pickle
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 
 class RefusedFile(ValueError):
@@ -24,24 +23,37 @@ class PickledStorage:
 
 @dataclass(frozen=True)
 class PickledTensor:
-    """What a pickle says of a tensor; made only when it is asked for."""
+    """What a pickle says of a tensor; its numbers are read when they are asked for."""
 
     storage: PickledStorage
     offset: int
     size: tuple[int, ...]
     stride: tuple[int, ...]
 
-    def tensor(self) -> Tensor:
-        """The tensor itself."""
-        data = io.BytesIO(self.storage.data)
-        storage = torch.load(data, map_location="cpu", weights_only=True)
-        values = torch.tensor([], dtype=storage.dtype).set_(storage._untyped_storage)
-        last = self.offset + sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True))
-        if not self.offset >= 0 or not last < values.numel() or min(self.stride, default=0) < 0:
-            raise RefusedFile(
-                f"a tensor of size {self.size} reaches beyond its {values.numel()} numbers"
+    def array(self) -> np.ndarray:
+        """The tensor's numbers."""
+        numbers = _numbers(self.storage.data)
+        width = numbers.itemsize
+        try:
+            return np.ndarray(
+                shape=self.size,
+                dtype=numbers.dtype,
+                buffer=numbers,
+                offset=self.offset * width,
+                strides=[step * width for step in self.stride],
             )
-        return values.as_strided(self.size, self.stride, self.offset).clone()
+        except (TypeError, ValueError):
+            raise RefusedFile(
+                f"a tensor of size {self.size} reaches beyond its {numbers.size} numbers"
+            ) from None
+
+
+@dataclass(frozen=True)
+class _Announced:
+    """Numbers that follow after the pickles of a storage."""
+
+    dtype: np.dtype
+    count: int
 
 
 def _tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -> PickledTensor:
@@ -63,20 +75,54 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): _tensor,
     ("torch.storage", "_load_from_bytes"): _storage,
 }
+_NUMBER_TYPES: dict[tuple[str, str], Any] = {
+    ("torch", "ByteStorage"): np.dtype("u1"),
+    ("torch", "CharStorage"): np.dtype("i1"),
+    ("torch", "ShortStorage"): np.dtype("<i2"),
+    ("torch", "IntStorage"): np.dtype("<i4"),
+    ("torch", "LongStorage"): np.dtype("<i8"),
+    ("torch", "FloatStorage"): np.dtype("<f4"),
+    ("torch", "DoubleStorage"): np.dtype("<f8"),
+}
 
 
 class _PlainUnpickler(pickle.Unpickler):
+    allowed = _ALLOWED
+
     def find_class(self, module: str, name: str) -> Any:
         """What stands in for a name; all others are refused before anything is imported."""
-        if (module, name) not in _ALLOWED:
+        if (module, name) not in self.allowed:
             raise RefusedFile(f"it asks for {module}.{name}, which is no data")
-        return _ALLOWED[module, name]
+        return self.allowed[module, name]
 
 
-def load_plain(file: BinaryIO, name: str | Path) -> Any:
-    """What a pickle holds, tensors as `PickledTensor`; a `RefusedFile` for all but data."""
+class _StorageUnpickler(_PlainUnpickler):
+    allowed = _NUMBER_TYPES
+
+    def persistent_load(self, pid: Any) -> _Announced:
+        """The type and count of the numbers that a storage announces."""
+        match pid:
+            case ("storage", np.dtype() as dtype, _, _, int(count), *_):
+                return _Announced(dtype, count)
+        raise RefusedFile(f"a tensor's numbers are announced by {str(pid)[:60]}")
+
+
+def _numbers(data: bytes) -> np.ndarray:
+    """The numbers of a storage: five pickles announce them, then a count and the numbers follow."""
+    file = io.BytesIO(data)
+    _, _, system, announced, _ = (_load(_StorageUnpickler, file, "a tensor") for _ in range(5))
+    if not isinstance(announced, _Announced) or not system.get("little_endian", True):
+        raise RefusedFile("a tensor is stored in a way that is not known here")
+    count = int.from_bytes(file.read(8), "little")
+    content = file.read()
+    if count != announced.count or len(content) != count * announced.dtype.itemsize:
+        raise RefusedFile(f"a tensor has {len(content)} bytes for {announced.count} numbers")
+    return np.frombuffer(content, announced.dtype)
+
+
+def _load(unpickler: type[_PlainUnpickler], file: io.BufferedIOBase, name: str | Path) -> Any:
     try:
-        return _PlainUnpickler(file).load()
+        return unpickler(file).load()
     except RefusedFile as error:
         raise RefusedFile(
             f"{name} is refused: {error}; expected lists, numbers and tensors. Use a file that "
@@ -87,3 +133,8 @@ def load_plain(file: BinaryIO, name: str | Path) -> Any:
             f"{name} cannot be read ({type(error).__name__}: {error}); expected a whole pickle: "
             "fetch it again"
         ) from error
+
+
+def load_plain(file: io.BufferedIOBase, name: str | Path) -> Any:
+    """What a pickle holds, tensors as `PickledTensor`; a `RefusedFile` for all but data."""
+    return _load(_PlainUnpickler, file, name)

@@ -57,7 +57,7 @@ def _molecule(entry: Any) -> RawGraph:
         not isinstance(entry.get(part), PickledTensor) for part in _PARTS
     ):
         raise ValueError(f"a molecule is {str(entry)[:60]}; expected tensors {', '.join(_PARTS)}")
-    atoms, bonds, y = (entry[part].tensor().numpy() for part in _PARTS)
+    atoms, bonds, y = (entry[part].array() for part in _PARTS)
     edge_index = np.stack(bonds.nonzero())
     return RawGraph(
         x=atoms.astype(np.int16).reshape(-1, 1),
