@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "cli": {
         *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},
         *{"treefold.training", "treefold.experiments", "treefold.report", "treefold.cli"},
+        "treefold.tasks",
     },
 }
 """Earlier layers, by later ones; what is not named here is not to be imported."""

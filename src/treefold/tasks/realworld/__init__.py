@@ -1,5 +1,7 @@
 """Benchmarks of real graphs: molecules and superpixels, from the official files."""
 
+from treefold.tasks.realworld.download import DownloadError
+from treefold.tasks.realworld.fetch import Fetched, fetch
 from treefold.tasks.realworld.folders import MissingData, data_folder
 from treefold.tasks.realworld.graphs import GraphBatch, GraphStore, average_log_degree
 from treefold.tasks.realworld.inputs import Categories, Numbers
@@ -13,6 +15,8 @@ __all__ = [
     "MNIST",
     "ZINC",
     "Categories",
+    "DownloadError",
+    "Fetched",
     "GraphBatch",
     "GraphStore",
     "GraphTask",
@@ -22,4 +26,5 @@ __all__ = [
     "RefusedFile",
     "average_log_degree",
     "data_folder",
+    "fetch",
 ]

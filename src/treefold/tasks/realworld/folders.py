@@ -5,8 +5,12 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from treefold.tasks.cache import cache_folder
+
+RECEIPT = "treefold-receipt.json"
+"""In a data set's folder: where its files came from, their SHA-256, and whether all are there."""
 
 
 class MissingData(ValueError):
@@ -19,8 +23,24 @@ def data_folder(folder: Path | str | None = None) -> Path:
     return Path(chosen).expanduser()
 
 
+def read_receipt(folder: Path) -> dict[str, Any] | None:
+    """What was fetched into a folder: `url`, `sha256`, `files`, `finished`; None if nothing was."""
+    try:
+        receipt = json.loads((folder / RECEIPT).read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    known = isinstance(receipt, dict) and {"url", "sha256", "files", "finished"} <= receipt.keys()
+    return receipt if known else None
+
+
 def require_files(name: str, folder: Path, files: Iterable[str]) -> None:
     """Raise a `MissingData` that says what to do, if one of the files is not there."""
+    receipt = read_receipt(folder)
+    if receipt and not receipt["finished"]:
+        raise MissingData(
+            f"the data set {name} in {folder} was not fetched to the end; go on with "
+            f"`treefold data fetch {name}`"
+        )
     missing = [file for file in files if not (folder / file).is_file()]
     if missing:
         others = f" and {len(missing) - 1} more" if missing[1:] else ""
