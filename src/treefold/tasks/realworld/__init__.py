@@ -1,7 +1,7 @@
 """Benchmarks of real graphs: molecules and superpixels, from the official files."""
 
 from treefold.tasks.realworld.download import DownloadError
-from treefold.tasks.realworld.fetch import Fetched, fetch
+from treefold.tasks.realworld.fetching import Fetched, fetch
 from treefold.tasks.realworld.folders import MissingData, data_folder
 from treefold.tasks.realworld.graphs import GraphBatch, GraphStore, average_log_degree
 from treefold.tasks.realworld.inputs import Categories, Numbers

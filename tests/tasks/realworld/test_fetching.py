@@ -1,4 +1,4 @@
-"""Fetching a data set: whole files with a receipt, never half ones, never someone's own replaced."""
+"""Fetching a data set: whole files and a receipt, or none; never someone's own replaced."""
 
 import dataclasses
 import hashlib
@@ -199,7 +199,7 @@ def test_a_process_that_is_killed_leaves_nothing_that_counts(few, tmp_path, publ
     server = publish("molhiv", half)
     program = (
         "import dataclasses, sys\n"
-        "from treefold.tasks.realworld.fetch import SOURCES, fetch\n"
+        "from treefold.tasks.realworld.fetching import SOURCES, fetch\n"
         "wanted = dataclasses.replace(SOURCES['molhiv'].download, url=sys.argv[1],"
         " hosts=('127.0.0.1',))\n"
         "SOURCES['molhiv'] = dataclasses.replace(SOURCES['molhiv'], download=wanted)\n"
