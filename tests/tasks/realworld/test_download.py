@@ -6,7 +6,7 @@ import threading
 import loopback
 import pytest
 
-from treefold.tasks.realworld.download import Download, DownloadError, Patience, download
+from treefold.tasks.realworld.download import PATIENT, Download, DownloadError, Patience, download
 
 CONTENT = bytes(range(256)) * 3000
 SUM = hashlib.sha256(CONTENT).hexdigest()
@@ -18,7 +18,7 @@ def _direct(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
-def get(server, folder, patience=Patience(), **changes):  # noqa: B008 (frozen)
+def get(server, folder, patience=PATIENT, **changes):
     expected = {"hosts": ("127.0.0.1",), "max_bytes": 10_000_000, **changes}
     wanted = Download(server.url, **expected)
     told = []

@@ -48,11 +48,14 @@ class Patience:
     bytes_a_second: float = 1000.0
 
 
+PATIENT = Patience()
+
+
 def download(
     wanted: Download,
     path: Path,
     progress: Progress = lambda done, total: None,
-    patience: Patience = Patience(),  # noqa: B008 (frozen)
+    patience: Patience = PATIENT,
     context: ssl.SSLContext | None = None,
 ) -> str:
     """Make `path` the wanted file and return its SHA-256; a `DownloadError` leaves no trace."""

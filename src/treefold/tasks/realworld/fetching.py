@@ -14,6 +14,7 @@ from typing import Any
 from treefold.names import by_name
 from treefold.records import remove_leftovers, storage_errors, write_atomically
 from treefold.tasks.realworld.download import (
+    PATIENT,
     Download,
     DownloadError,
     Patience,
@@ -45,7 +46,7 @@ def fetch(
     *,
     sha256: str | None = None,
     progress: Progress = lambda done, total: None,
-    patience: Patience = Patience(),  # noqa: B008 (frozen)
+    patience: Patience = PATIENT,
     context: ssl.SSLContext | None = None,
 ) -> Fetched:
     """Put the official files of a data set in its folder, unless they are there and whole.
