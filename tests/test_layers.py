@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "cli": {
         *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},
         *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
-        *{"treefold.tables", "treefold.report", "treefold.cli"},
+        *{"treefold.tables", "treefold.tasks", "treefold.report", "treefold.cli"},
     },
 }
 """Earlier layers, by later ones; what is not named here is not to be imported."""

@@ -191,3 +191,30 @@ def bench(
         from treefold.cli.benchmarking import bench_rows
 
         bench_rows(sizes, rows, sets, batch_size, fraction, out, machine)
+
+
+data = App(name="data", help="Data sets of real graphs: zinc, molhiv, mnist, cifar10.")
+app.command(data)
+
+
+@data.command(name="fetch")
+def data_fetch(
+    name: str,
+    *,
+    into: Annotated[
+        Path | None,
+        Parameter(help="The folder of all data sets; TREEFOLD_DATA or the cache if not given."),
+    ] = None,
+    sha256: Annotated[
+        str | None, Parameter(help="What the SHA-256 of the archive must be, if you know it.")
+    ] = None,
+    debug: bool = False,
+) -> None:
+    """Download a data set from its publisher, check it, and convert it into safe files.
+
+    What is there and whole is not downloaded again; what is half or damaged is.
+    """
+    with as_one_line(debug):
+        from treefold.cli.data import fetch_data
+
+        fetch_data(name, into, sha256)

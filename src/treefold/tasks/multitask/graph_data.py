@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from treefold.reduction import Groups
-from treefold.reduction.groups import places_within
 from treefold.shapes import Float, Int
+from treefold.tasks.ragged import rows_of as _rows_of
+from treefold.tasks.ragged import starts as _starts
 
 TARGETS = ("sssp", "eccentricity", "laplacian", "connected", "diameter", "spectral-radius")
 """The three targets of each node, then the three of each graph."""
@@ -97,13 +98,3 @@ class GraphData:
         """The same graphs on another device."""
         moved = {name: getattr(self, name).to(device) for name in self.__dataclass_fields__}
         return GraphData(**moved)
-
-
-def _starts(sizes: Tensor) -> Tensor:
-    return sizes.cumsum(0) - sizes
-
-
-def _rows_of(sizes: Tensor, graphs: Tensor) -> Tensor:
-    """The rows of the chosen graphs, where each graph has so many consecutive rows."""
-    chosen = sizes[graphs]
-    return torch.repeat_interleave(_starts(sizes)[graphs], chosen) + places_within(chosen)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from treefold.names import by_name
 from treefold.shapes import Float
+from treefold.tasks.cache import cache_folder, cached_arrays
 from treefold.tasks.multitask.assembly import assemble, normalised
 from treefold.tasks.multitask.baseline import (
     DegreeAverages,
@@ -18,7 +19,6 @@ from treefold.tasks.multitask.baseline import (
     degree_averages,
     target_maxima,
 )
-from treefold.tasks.multitask.cache import cache_folder, cached_arrays
 from treefold.tasks.multitask.drawn import DrawnGraphs, draw_graphs
 from treefold.tasks.multitask.graph_data import GraphData
 from treefold.tasks.multitask.scores import Scores

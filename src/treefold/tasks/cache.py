@@ -26,11 +26,12 @@ def cache_folder(folder: Path | str | None = None) -> Path:
     return Path(chosen).expanduser()
 
 
-def cached_arrays(path: Path, build: Callable[[], Arrays]) -> Arrays:
+def cached_arrays(path: Path, build: Callable[[], Arrays], *, compressed: bool = True) -> Arrays:
     """The arrays of the file `path`; where they are missing or damaged, those of `build`, kept.
 
     A file is one line with its version and the SHA-256 of the rest, then a NumPy archive. It is
-    written whole or not at all, and nothing in it is unpickled.
+    written whole or not at all, and nothing in it is unpickled. Large ones are read several times
+    sooner if they are not compressed.
     """
     try:
         return _unsealed(path.read_bytes())
@@ -40,7 +41,7 @@ def cached_arrays(path: Path, build: Callable[[], Arrays]) -> Arrays:
         _log.warning("%s cannot be used (%s); building it again", path, reason)
     check_writable(path.parent)
     arrays = build()
-    write_atomically(path, _sealed(arrays))
+    write_atomically(path, _sealed(arrays, compressed))
     return arrays
 
 
@@ -48,9 +49,10 @@ class _Unusable(Exception):
     """What is wrong with a file."""
 
 
-def _sealed(arrays: Arrays) -> bytes:
+def _sealed(arrays: Arrays, compressed: bool) -> bytes:
     packed = io.BytesIO()
-    np.savez_compressed(packed, allow_pickle=False, **arrays)
+    save = np.savez_compressed if compressed else np.savez
+    save(packed, allow_pickle=False, **arrays)
     content = packed.getvalue()
     return _first_line(content) + content
 
