@@ -34,13 +34,13 @@ def _direct(monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(loopback.CERTIFICATE))
 
 
-def archive(few, name="molhiv", **changes):
+def archive(few, name="molhiv"):
     """The archive as published, of a few graphs."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as zipped:
         for file, member in SOURCES[name].members.items():
             content = (few / GRAPH_TASKS[name].folder / file).read_bytes()
-            zipped.writestr(changes.get("rename", str)(member), content)
+            zipped.writestr(member, content)
         zipped.writestr("../outside.txt", "not wanted")
     return packed.getvalue()
 
@@ -221,6 +221,15 @@ def test_a_process_that_is_killed_leaves_nothing_that_counts(few, tmp_path, publ
     assert len(MolHIV().split("val", tmp_path)) == 1
     assert not any(tmp_path.rglob("*.tmp"))
     assert not any(tmp_path.rglob("archive.zip"))
+
+
+def test_what_a_killed_process_left_while_unpacking_is_cleared(few, tmp_path, publish):
+    raw = tmp_path / "ogbg_molhiv" / "raw"
+    raw.mkdir(parents=True)
+    (raw / ".edge.csv.gz.999999999-0123abcd.tmp").write_bytes(b"half")
+    publish("molhiv", loopback.whole(archive(few)))
+    fetch("molhiv", tmp_path)
+    assert not any(tmp_path.rglob("*.tmp"))
 
 
 def until(reached):

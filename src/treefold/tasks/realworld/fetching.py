@@ -80,8 +80,9 @@ def _fetch_files(
 ) -> str:
     archive = folder / _ARCHIVE
     with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(folder)
+        for inside in {folder, *((folder / file).parent for file in SOURCES[name].members)}:
+            inside.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(inside)
     digest = download(wanted, archive, progress, patience, context)
     try:
         # Whoever is killed from here on leaves a receipt that says so.
