@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from treefold.records import StorageError
+from treefold.tasks import cache as cache_module
+from treefold.tasks.cache import cache_folder, cached_arrays
 from treefold.tasks.multitask import MultiTask
-from treefold.tasks.multitask import cache as cache_module
-from treefold.tasks.multitask.cache import cache_folder, cached_arrays
 
 ARRAYS = {"numbers": np.arange(5), "reals": np.array([[0.5, np.pi]]), "one": np.array(3)}
 TINY = MultiTask(num_train=20, num_validation=5, num_test=5, num_extrapolation=5)
