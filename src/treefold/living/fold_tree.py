@@ -27,16 +27,16 @@ class FoldTree:
     """Many sets and their aggregates under `op`, kept up to date while elements come and go.
 
     Built from rows `[n, *feature]` in one set, or in the sets that `groups` says. It keeps all
-    nodes of the trees, about twice the memory of the rows (at most four times, plus what sets of
-    other sizes need to grow). Each element has a handle; that of row i is i.
+    nodes of the trees: two to four times the memory of the rows, and room to grow; what removals
+    leave is given back once three quarters are free. Each element has a handle; that of row i is i.
 
     The tree of a set with n elements is always the one of `plan_tree([n], "carry")` over `rows()`.
     An element that is removed is replaced by the last one of its set, so trees have no holes and
     are ceil(log2 n) high. Replacing or inserting an element costs at most ceil(log2 n)
     applications, removing one twice that; updates given together share the nodes above them.
 
-    For inference: nothing here records gradients. After a change of the operator's parameters, or
-    on a move to another device, build it again or call `refold`.
+    For inference: nothing here records gradients. After a change of the operator's parameters,
+    call `refold`. It lives where its rows are.
     """
 
     def __init__(self, op: Monoid, rows: State, groups: Groups | None = None) -> None:
