@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from treefold.records.atomic import StorageError, write_atomically
@@ -185,6 +183,15 @@ def _unseal(name: str, data: bytes) -> dict[str, Any]:
     return dict(body)
 
 
+def _safetensors() -> Any:
+    """The library, which nothing but saving and loading needs."""
+    try:
+        import safetensors.torch  # noqa: PLC0415 (optional)
+    except ImportError:
+        raise ValueError("saving and loading need safetensors: pip install safetensors") from None
+    return safetensors
+
+
 def _pack(tensors: dict[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
     """The tensors as a safetensors file, and what a reader must know to check and unpack it."""
     stored, as_bytes = {}, {}
@@ -198,7 +205,7 @@ def _pack(tensors: dict[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
         # safetensors refuses tensors that share memory.
         stored[name] = dense.clone() if address in memory else dense
         memory.add(address)
-    data = safetensors.torch.save(stored)
+    data: bytes = _safetensors().torch.save(stored)
     digest = hashlib.sha256(data).hexdigest()
     return data, {"bytes": len(data), "sha256": digest, "as_bytes": as_bytes}
 
@@ -208,9 +215,10 @@ def _unpack(name: str, data: bytes, described: dict[str, Any]) -> dict[str, Tens
         raise _Damage(f"{name} has {len(data)} bytes instead of {described['bytes']}")
     if hashlib.sha256(data).hexdigest() != described["sha256"]:
         raise _Damage(f"{name} is changed: its SHA-256 is not the one that was written")
+    library = _safetensors()
     try:
-        tensors = safetensors.torch.load(data)
-    except SafetensorError as error:
+        tensors: dict[str, Tensor] = library.torch.load(data)
+    except library.SafetensorError as error:
         raise _Damage(f"{name} is not a safetensors file: {error}") from None
     for entry, was in described["as_bytes"].items():
         dtype = getattr(torch, was["dtype"])
