@@ -262,13 +262,17 @@ def test_run_folders_hold_no_pickle(undisturbed):
     assert kinds == {".json", ".csv", ".safetensors"}
 
 
-def test_a_run_that_is_to_be_evaluated_further_is_not_trained_again(tmp_path, world, undisturbed):
+def test_a_run_that_is_to_be_evaluated_further_is_not_trained_again(
+    tmp_path, world, undisturbed, monkeypatch
+):
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     before = numbers(tmp_path)
     more = small("second-minimum/binary-gru-assoc", "evaluation.balanced_sizes=4,64")
     steps = []
     watcher = Watcher(step=lambda progress, _: steps.append(progress.step))
+    monkeypatch.setattr("treefold.experiments.run.commit", lambda: "a later one")
     record = train(tmp_path, world, more, watcher=watcher)
+    assert record.commit != record.metrics["evaluation_commit"] == "a later one"
     assert steps == []
     assert record.status == "finished"
     assert record.recipe == as_json(more.recipe())

@@ -60,7 +60,10 @@ def run(
     try:
         with stop_on_signals() as stop:
             trainer.train(watcher, stop)
-        return close("finished", metrics=trainer.evaluate(watcher))
+        metrics = trainer.evaluate(watcher)
+        if commit() != record.commit:  # begun with other code
+            metrics["evaluation_commit"] = commit()
+        return close("finished", metrics=metrics)
     except Stopped as stopped:
         close("stopped", error=str(stopped))
         raise
