@@ -8,6 +8,7 @@ from treefold.records.record import Record
 BY_SIZE = "accuracy"
 BALANCED_BY_SIZE = "balanced_accuracy"
 SECONDS_BY_SIZE = "seconds_per_epoch_by_size"
+RATIOS = "log10_ratio"
 
 
 def check_record(record: Record) -> None:
@@ -42,7 +43,10 @@ def check_record(record: Record) -> None:
         elif metric == SECONDS_BY_SIZE:
             for size in _sizes(metric, value):
                 _require_repeats(value, size)
-        elif metric.startswith("accuracy@") or metric in _SCALARS:
+        elif metric == RATIOS:
+            for split in _splits(value):
+                _require_number(metric, value, split)
+        elif "@" in metric or metric in _SCALARS:
             _require_number("metrics", record.metrics, metric)
 
 
@@ -69,6 +73,12 @@ _EXPECTED: dict[type | tuple[type, ...], str] = {
 def _sizes(metric: str, value: Any) -> list[str]:
     if not isinstance(value, Mapping) or not all(s.isdecimal() and int(s) > 0 for s in value):
         raise ValueError(f"`{metric}` is {value!r:.60}; expected numbers by set size")
+    return list(value)
+
+
+def _splits(value: Any) -> list[str]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"`{RATIOS}` is {value!r:.60}; expected numbers by split")
     return list(value)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from treefold.report.figure import Figure, with_own_slugs
 from treefold.report.figure_accuracy import accuracy_figure
 from treefold.report.figure_balanced import balanced_figure
+from treefold.report.figure_ratio import ratio_figure
 from treefold.report.figure_speed import speed_figure
 from treefold.report.figure_sweep import sweep_figure
 from treefold.report.figure_training import curve_figures, law_figures
@@ -16,7 +17,7 @@ from treefold.report.runs import Damaged, load_runs
 from treefold.report.styles import Style, style_groups
 from treefold.report.summary import Paragraph, summarize
 from treefold.report.table import Table
-from treefold.report.table_accuracy import accuracy_table
+from treefold.report.table_accuracy import MEASURES, score_table
 from treefold.report.table_speed import speed_table
 from treefold.report.table_unfinished import unfinished_table
 from treefold.report.text import listed
@@ -54,7 +55,8 @@ def _tables(groups: Sequence[Group], styles: dict[str, Style]) -> list[Table]:
     tables: list[Table | None] = []
     for _, members in groupby(groups, key=lambda group: group.experiment):
         rows = list(members)
-        tables += [accuracy_table(rows, styles), speed_table(rows, styles)]
+        tables += [score_table(rows, styles, measure) for measure in MEASURES]
+        tables.append(speed_table(rows, styles))
     return [table for table in [*tables, unfinished_table(groups, styles)] if table]
 
 
@@ -63,6 +65,7 @@ def _figures(groups: Sequence[Group], styles: dict[str, Style]) -> list[Figure]:
     results = [
         *(accuracy_figure(members, styles) for members in compared),
         *(balanced_figure(members, styles) for members in compared),
+        *(ratio_figure(members, styles) for members in compared),
         *(sweep_figure(members, groups, styles) for members in compared),
         *(speed_figure(members, styles) for members in compared),
     ]

@@ -40,6 +40,7 @@ _KINDS = {
     **dict.fromkeys(("gru", "lstm"), "recurrent"),
     **dict.fromkeys(("binary-gru", "binary-gru-assoc", "binary-mlp"), "LCM"),
     **dict.fromkeys(("conjugated-sum", "conjugated-max"), "LCM"),
+    **dict.fromkeys(("gcn", "gat", "gin"), "fixed"),
     "oracle": "exact",
 }
 _SPARE = ("#AA4499", "#44AA99", "#999933", "#CC6677", "#7B6FD0", "#A6761D")

@@ -1,6 +1,7 @@
-"""Our accuracies beside the paper's, with the difference."""
+"""Our scores beside the paper's, with the difference: accuracies, and errors of graph targets."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from treefold.report.figure_notes import effort_of
@@ -23,50 +24,6 @@ PREFIX = "accuracy@"
 BALANCED = "balanced-"
 
 
-def accuracy_table(groups: Sequence[Group], styles: dict[str, Style]) -> Table | None:
-    """A row for each finished group of one experiment, whatever its preset."""
-    shown = [group for group in groups if group.finished and accuracy_metrics([group])]
-    if not shown:
-        return None
-    metrics = accuracy_metrics(shown)
-    published = [name for name in metrics if any(group.reported(name) for group in shown)]
-    notes = notes_of(shown)
-    columns = [
-        Column("aggregator"),
-        Column("preset"),
-        *(column for name in metrics for column in _columns(name, name in published)),
-        Column("parameters", number=True),
-        Column("s/epoch", number=True),
-        *note_columns(notes),
-    ]
-    rows = []
-    for _, members in groupby(shown, key=lambda group: group.variant):
-        comparable = list(members)
-        rivals = [group for group in comparable if styles[group.row].kind != "exact"]
-        best = {name: _best_mean(rivals, name) for name in metrics}
-        for group in comparable:
-            row = _facts(group, styles[group.row])
-            for name in metrics:
-                row += _cells(group, name, best[name], name in published)
-            row += [_plain(group, "num_parameters", "{:,.0f}"), _seconds(group)]
-            rows.append((*row, *note_cells(group, notes)))
-    return Table(
-        f"Accuracy: {shown[0].experiment}",
-        _caption(shown, published),
-        tuple(columns),
-        tuple(rows),
-        tuple(notes),
-    )
-
-
-def accuracy_metrics(groups: Sequence[Group]) -> list[str]:
-    """The names of the accuracies in the records, by set size."""
-    found = {name for g in groups for run in g.finished for name in run.record.metrics}
-    sizes = sorted(name.removeprefix(PREFIX) for name in found if name.startswith(PREFIX))
-    ordered = sorted(sizes, key=lambda size: _first_number(size))
-    return [PREFIX + size for size in ordered]
-
-
 def in_words(metric: str) -> str:
     """`sizes 1–16` for accuracy@1-16, `size 32` for accuracy@32, `balanced, size 32`."""
     size = metric.removeprefix(PREFIX)
@@ -75,14 +32,100 @@ def in_words(metric: str) -> str:
     return f"sizes {size.replace('-', '–')}" if "-" in size else f"size {size}"
 
 
-def _best_mean(groups: Sequence[Group], metric: str) -> float | None:
+@dataclass(frozen=True)
+class Measure:
+    """Scores that go into a table together: what their names begin with, and how they are shown."""
+
+    prefix: str
+    title: str
+    head: Callable[[str], str]
+    digits: int = 3
+    highest: bool = True
+    order: tuple[str, ...] = ()
+    """Which come first, by the rest of their names."""
+
+    @property
+    def best(self) -> str:
+        """What the best mean is."""
+        return "highest" if self.highest else "lowest"
+
+
+ACCURACY = Measure(PREFIX, "Accuracy", in_words)
+ERRORS = Measure(
+    "log10_mse@",
+    "log10 of the mean squared error",
+    lambda metric: metric.removeprefix("log10_mse@").replace("-", " "),
+    digits=2,
+    highest=False,
+    order=(
+        *("average", "sssp", "eccentricity", "laplacian"),
+        *("connected", "diameter", "spectral-radius"),
+    ),
+)
+MEASURES = (ACCURACY, ERRORS)
+
+
+def score_table(
+    groups: Sequence[Group], styles: dict[str, Style], measure: Measure = ACCURACY
+) -> Table | None:
+    """A row for each finished group of one experiment, whatever its preset."""
+    shown = [group for group in groups if group.finished and metrics_of([group], measure)]
+    if not shown:
+        return None
+    metrics = metrics_of(shown, measure)
+    published = [name for name in metrics if any(group.reported(name) for group in shown)]
+    notes = notes_of(shown)
+    columns = [
+        Column("aggregator"),
+        Column("preset"),
+        *(column for name in metrics for column in _columns(measure.head(name), name in published)),
+        Column("parameters", number=True),
+        Column("s/epoch", number=True),
+        *note_columns(notes),
+    ]
+    rows = []
+    for _, members in groupby(shown, key=lambda group: group.variant):
+        comparable = list(members)
+        rivals = [group for group in comparable if styles[group.row].kind != "exact"]
+        best = {name: _best_mean(rivals, name, measure) for name in metrics}
+        for group in comparable:
+            row = _facts(group, styles[group.row])
+            for name in metrics:
+                row += _cells(group, name, best[name], name in published, measure.digits)
+            row += [_plain(group, "num_parameters", "{:,.0f}"), _seconds(group)]
+            rows.append((*row, *note_cells(group, notes)))
+    return Table(
+        f"{measure.title}: {shown[0].experiment}",
+        _caption(shown, published, measure),
+        tuple(columns),
+        tuple(rows),
+        tuple(notes),
+    )
+
+
+def accuracy_metrics(groups: Sequence[Group]) -> list[str]:
+    """The names of the accuracies in the records, by set size."""
+    return metrics_of(groups, ACCURACY)
+
+
+def metrics_of(groups: Sequence[Group], measure: Measure) -> list[str]:
+    """The names of a measure's scores in the records, in the order of its table."""
+    found = {name for g in groups for run in g.finished for name in run.record.metrics}
+    ends = sorted(n.removeprefix(measure.prefix) for n in found if n.startswith(measure.prefix))
+    known = [end for end in measure.order if end in ends]
+    others = sorted((end for end in ends if end not in known), key=_first_number)
+    return [measure.prefix + end for end in (*known, *others)]
+
+
+def _best_mean(groups: Sequence[Group], metric: str, measure: Measure) -> float | None:
     means = [s.mean for group in groups if (s := group.metric(metric))]
-    return max(means) if len(means) > 1 else None
+    best = max if measure.highest else min
+    return best(means) if len(means) > 1 else None
 
 
-def _columns(metric: str, published: bool) -> list[Column]:
+def _columns(words: str, published: bool) -> list[Column]:
     heads = ["ours", "paper", "Δ"] if published else ["ours"]
-    return [Column(head, in_words(metric), number=True) for head in heads]
+    return [Column(head, words, number=True) for head in heads]
 
 
 def _facts(group: Group, style: Style) -> list[Text]:
@@ -92,21 +135,24 @@ def _facts(group: Group, style: Style) -> list[Text]:
     ]
 
 
-def _cells(group: Group, metric: str, best: float | None, published: bool) -> list[Text]:
+def _cells(
+    group: Group, metric: str, best: float | None, published: bool, digits: int
+) -> list[Text]:
     ours, theirs = group.metric(metric), group.reported(metric)
     if ours is None:
         own: Text = ()
     else:
-        strong = best is not None and f"{ours.mean:.3f}" == f"{best:.3f}"
-        own = (Link(mean_and_deviation(ours), group.anchor, strong), *range_of(ours))
+        strong = best is not None and f"{ours.mean:.{digits}f}" == f"{best:.{digits}f}"
+        words = mean_and_deviation(ours, digits)
+        own = (Link(words, group.anchor, strong), *range_of(ours, digits))
     if not published:
         return [own]
     if theirs is None:
         return [own, (), ()]
-    paper = with_spread(theirs.value, theirs.spread)
+    paper = with_spread(theirs.value, theirs.spread, digits)
     if ours is None:
         return [own, paper, ()]
-    return [own, paper, (Link(signed(ours.mean - theirs.value), group.anchor),)]
+    return [own, paper, (Link(signed(ours.mean - theirs.value, digits), group.anchor),)]
 
 
 def _plain(group: Group, metric: str, form: str) -> Text:
@@ -118,11 +164,11 @@ def _seconds(group: Group) -> Text:
     return _plain(group, "seconds_per_epoch", "{:.1f}")
 
 
-def _caption(groups: Sequence[Group], published: Sequence[str]) -> str:
+def _caption(groups: Sequence[Group], published: Sequence[str], measure: Measure) -> str:
     sentences = []
     if any(len(group.finished) > 1 for group in groups):
         sentences.append("Mean ± standard deviation over seeds (lowest to highest).")
-    sentences.append("Bold: the highest mean of its preset.")
+    sentences.append(f"Bold: the {measure.best} mean of its preset.")
     sources = {
         entry.source for group in groups for name in published if (entry := group.reported(name))
     }

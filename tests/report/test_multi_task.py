@@ -1,0 +1,65 @@
+"""What the report says of the multi-task benchmark: targets beside the paper's, and ratios."""
+
+import pytest
+from report.synthetic import record, save
+
+from treefold.report.content import read_content
+from treefold.report.table import table_markdown
+
+RATIOS = {"test": -1.5, "extrapolation-25-29": -0.5, "extrapolation-20-24": -1.0}
+
+
+def multi_task(row, average, seed=0):
+    metrics = {
+        "num_parameters": 8350,
+        "seconds_per_epoch": 9.0,
+        "log10_mse@sssp": average - 0.25,
+        "log10_mse@average": average,
+        "log10_ratio": {split: ratio + 0.1 * seed for split, ratio in RATIOS.items()},
+    }
+    reported = {"log10_mse@average": {"value": -3.0, "spread": None, "source": "tab:pna_table"}}
+    return record(row, seed, experiment="multi-task", metrics=metrics, reported=reported)
+
+
+@pytest.fixture
+def content(tmp_path):
+    for row, average in (("pna-16", -2.5), ("binary-gru", -2.75)):
+        for seed in range(2):
+            save(tmp_path / f"{row}-{seed}", multi_task(row, average, seed))
+    return read_content(tmp_path)
+
+
+def test_the_lowest_error_is_the_best_and_the_average_comes_first(content):
+    (table,) = content.tables
+    assert table.title == "log10 of the mean squared error: multi-task"
+    assert [(column.head, column.over) for column in table.columns[2:6]] == [
+        ("ours", "average"),
+        ("paper", "average"),
+        ("Δ", "average"),
+        ("ours", "sssp"),
+    ]
+    words = table_markdown(table)
+    assert "[**-2.75 ± 0.00**]" in words
+    assert "[-2.50 ± 0.00]" in words
+    assert "| -3.00 | [+0.25]" in words
+    assert "Bold: the lowest mean of its preset." in words
+
+
+def test_ratios_are_drawn_against_graph_sizes_beside_a_constant_answer(content):
+    (figure,) = [figure for figure in content.figures if figure.slug.startswith("ratio")]
+    assert figure.x.labels == ("20–24", "25–29")
+    constant, *curves = figure.lines
+    assert constant.y == (0.0, 0.0)
+    assert {line.label for line in curves} == {"Binary-GRU", "pna-16"}
+    for line in curves:
+        assert line.x == (22.0, 27.0)
+        assert line.y == pytest.approx((-0.95, -0.45))
+        assert line.low == pytest.approx((-1.0, -0.5))
+
+
+def test_a_damaged_ratio_costs_its_run_and_is_named(tmp_path):
+    broken = multi_task("pna-16", -2.5)
+    broken.metrics["log10_ratio"] = [1.0]
+    save(tmp_path / "broken", broken)
+    (damaged,) = read_content(tmp_path).damaged
+    assert "`log10_ratio` is [1.0]; expected numbers by split" in damaged.reason
