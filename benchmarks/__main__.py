@@ -16,11 +16,11 @@ import torch
 import torch_geometric
 
 import treefold
-from benchmarks import hub
-from benchmarks.cases import CASES
+from benchmarks import cases, hub, living
 from treefold.records import hardware
 
 HERE = Path(__file__).parent
+CASES = (*cases.CASES, *living.CASES)
 COLUMNS = ("what", "against", "ratio (quartiles)", "to reach", "reached", "note")
 
 
@@ -95,6 +95,7 @@ def main() -> None:
         "One thread": rows_in_a_process(1),
         "Two threads": rows_in_a_process(2),
         "Time and memory beside a hub": [hub_row()],
+        "Memory of a stream": [living.stream_row()],
     }
     where = f"{hardware()['cpu'].lower().replace(' ', '-')}-{platform.system().lower()}"
     path = HERE / f"folds_{where}_{datetime.date.today():%Y-%m}.md"

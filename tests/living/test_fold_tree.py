@@ -29,6 +29,7 @@ class LivingSets(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
+        torch.manual_seed(0)  # a step is repeated alike
         rows, index = integers(11, 2), torch.randint(0, NUM_SETS, (11,))
         self.tree = FoldTree(Scramble(), rows, Groups.from_index(index, NUM_SETS))
         self.expected = {
@@ -132,6 +133,13 @@ def test_updates_together_meet_level_by_level():
     assert op.calls <= 10
     assert op.applications == 512 * 3 + 4 * 127  # no ancestor twice
     tree.replace(torch.arange(4096), integers(4096, 2))
+    assert tree.value().equal(from_scratch(tree))
+
+
+def test_a_set_with_room_keeps_it_while_another_outgrows_its_own():
+    tree = FoldTree(Scramble(), integers(18, 2), Groups.from_sizes([16, 2]))
+    tree.remove(torch.arange(3, 16))
+    tree.insert(integers(17, 2), [0] * 8 + [1] * 9)
     assert tree.value().equal(from_scratch(tree))
 
 

@@ -75,12 +75,13 @@ class Arena:
         outgrown = self.capacity[sets] < sizes
         if not bool(outgrown.any()):
             return sets.new_zeros(0)
-        sets, capacity = sets[outgrown], room_for(sizes[outgrown])
-        base, used = _packed(capacity, self.used)
+        needed = room_for(sizes)
+        base, used = _packed(needed[outgrown], self.used)
         if used > self.num_slots:
             wanted = torch.minimum(self.capacity, 2 * room_for(self.sizes))
-            wanted[sets] = capacity
+            wanted[sets] = torch.maximum(wanted[sets], needed)
             return self.pack(wanted)
+        sets, capacity = sets[outgrown], needed[outgrown]
         for level in range(len(self.levels), _num_levels(capacity)):
             self.levels.append(self._new_level(level))
         self._move(sets, base)

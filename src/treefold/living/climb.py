@@ -54,16 +54,21 @@ def _climb_alone(op: Monoid, arena: Arena, level: int, place: int, end: int, hei
         level, place = level + 1, place >> 1
         if place << level >= end:
             continue
-        state = _row(below, 2 * place)
-        if (2 * place + 1) << (level - 1) < end:
-            state = op(state, _row(below, 2 * place + 1))
-        map_state(
-            lambda rows, new, at=place: rows[at : at + 1].copy_(new), arena.levels[level], state
-        )
+        left, right = 2 * place, 2 * place + 1
+        state = _row(below, left)
+        if right << (level - 1) < end:
+            state = op(state, _row(below, right))
+        map_state(_copy, _row(arena.levels[level], place), state)
 
 
 def _row(states: State, place: int) -> State:
+    if isinstance(states, Tensor):  # the usual case, without detours
+        return states[place : place + 1]
     return map_state(lambda rows: rows[place : place + 1], states)
+
+
+def _copy(rows: Tensor, new: Tensor) -> Tensor:
+    return rows.copy_(new)
 
 
 def fold_all(op: Monoid, arena: Arena) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from treefold.aggregators import LCMAggregation, MonoidAggregation
 from treefold.algebra import Monoid, State
@@ -20,6 +20,9 @@ from treefold.reduction import Groups
 from treefold.reduction.groups import INTEGER_TYPES
 from treefold.shapes import Int, Shaped
 
+# Of other modules than these aggregations, `_parts` says that they have no operator.
+Aggregating: TypeAlias = LCMAggregation | MonoidAggregation | Monoid | nn.Module
+
 
 class DynamicAggregation:
     """What each node gathers from its neighbours, kept up to date: O(log degree) per edge.
@@ -33,9 +36,9 @@ class DynamicAggregation:
 
     def __init__(
         self,
-        aggregation: LCMAggregation | MonoidAggregation | Monoid,
+        aggregation: Aggregating,
         x: Shaped[Tensor, " nodes *feature"],
-        edge_index: Int[Tensor, " 2 edges"],
+        edge_index: Tensor,
     ) -> None:
         self._begin(aggregation, x)
         edge_index = self._checked_edges(edge_index)
@@ -45,7 +48,7 @@ class DynamicAggregation:
         self._sources = source.clone()  # by the number in an edge's handle
         self._edges = EdgeTable(edge_index, torch.arange(source.numel(), device=x.device))
 
-    def _begin(self, aggregation: LCMAggregation | MonoidAggregation | Monoid, x: Tensor) -> None:
+    def _begin(self, aggregation: Aggregating, x: Tensor) -> None:
         self._x = x.detach().clone()
         self._op, self._encode, self._decode = _parts(aggregation)
         self._made_by = _made_by(aggregation)
@@ -76,15 +79,15 @@ class DynamicAggregation:
         sources = self._sources[number_of(self.tree.handles())]
         return torch.stack([sources, torch.repeat_interleave(self.tree.sizes)])
 
-    def add_edges(self, edge_index: Int[Tensor, " 2 n"]) -> None:
-        """Let edges come: columns (source, target)."""
+    def add_edges(self, edge_index: Tensor) -> None:
+        """Let edges come: `[2, n]`, columns (source, target)."""
         edge_index = self._checked_edges(edge_index)
         source, target = edge_index
         handles = self.tree.insert(self._messages(source), target)
         self._remember(number_of(handles), source)
         self._edges.add(edge_index, handles)
 
-    def remove_edges(self, edge_index: Int[Tensor, " 2 n"]) -> None:
+    def remove_edges(self, edge_index: Tensor) -> None:
         """Let edges go, one per column; a ValueError, and nothing done, if one is not there."""
         self.tree.remove(self._edges.take(self._checked_edges(edge_index)))
 
@@ -134,9 +137,7 @@ class DynamicAggregation:
         save_living(folder, "dynamic-aggregation", self._made_by, tensors, state)
 
     @classmethod
-    def load(
-        cls, folder: Path | str, aggregation: LCMAggregation | MonoidAggregation | Monoid
-    ) -> "DynamicAggregation":
+    def load(cls, folder: Path | str, aggregation: Aggregating) -> "DynamicAggregation":
         """What was saved; `aggregation` must be what it was."""
         graph = cls.__new__(cls)
         saved = load_living(folder, "dynamic-aggregation", _made_by(aggregation))
@@ -173,7 +174,7 @@ class DynamicAggregation:
 
 
 def _parts(
-    aggregation: LCMAggregation | MonoidAggregation | Monoid,
+    aggregation: Aggregating,
 ) -> tuple[Monoid, Callable[..., State], Callable[..., State]]:
     """The operator, what turns rows into elements, and what turns elements into outputs."""
 
@@ -194,6 +195,6 @@ def _parts(
     )
 
 
-def _made_by(aggregation: LCMAggregation | MonoidAggregation | Monoid) -> list[object]:
+def _made_by(aggregation: Aggregating) -> list[object]:
     """All that the states of a graph depend on, apart from its nodes and edges."""
     return [_parts(aggregation)[0], getattr(aggregation, "project", None)]

@@ -59,24 +59,35 @@ class BinaryGRU(Operator):
 
     def _are_few_and_final(self, a: Tensor, b: Tensor) -> bool:
         """Whether no gradient is to come and stacking the weights would cost more than the rows."""
-        tensors = (a, b, *self.cell.parameters())
         return (
             0 < a.numel() <= FEW
             and a.shape == b.shape
             and a.shape[-1] == self.channels
             and a.dtype == b.dtype == self.cell.weight_ih.dtype
             and a.dtype not in HALF_TYPES
-            and not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors))
+            and not (torch.is_grad_enabled() and self._has_gradient(a, b))
             and not torch.is_autocast_enabled(a.device.type)
             and not are_transforms_active()
         )
 
+    def _has_gradient(self, *rows: Tensor) -> bool:
+        return any(tensor.requires_grad for tensor in (*rows, *self.cell.parameters()))
+
     def _combine_few(self, a: Tensor, b: Tensor) -> Tensor:
         """Both argument orders in one call of torch's own cell: an eighth of the time for a row."""
-        inputs = torch.stack([a, b]).view(-1, self.channels)
-        states = torch.stack([b, a]).view(-1, self.channels)
-        made: Tensor = torch.gru_cell(inputs, states, *self.cell.parameters())
-        return made.view(2, *a.shape).mean(0)
+        shape, cell = a.shape, self.cell
+        if a.dim() != 2:
+            a, b = a.reshape(-1, self.channels), b.reshape(-1, self.channels)
+        made: Tensor = torch.gru_cell(
+            torch.cat([a, b]),
+            torch.cat([b, a]),
+            cell.weight_ih,
+            cell.weight_hh,
+            cell.bias_ih,
+            cell.bias_hh,
+        )
+        first, second = made.chunk(2)
+        return torch.lerp(first, second, 0.5).view(shape)
 
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Fold every group: the same as `fold_levels(self, x, plan)`, faster."""
