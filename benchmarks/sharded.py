@@ -74,9 +74,10 @@ def two_processes(num_rows: int = 2_000_000) -> str:
     (one, alone), (two, together) = (seconds_and_state(n, num_rows) for n in (1, 2))
     apart = float((alone - together).abs().max())
     return (
-        f"one set of {num_rows:,} rows, width {WIDTH}, one thread each: one process {one[0]:.2f} s, "
-        f"two {two[0]:.2f} s: {one[0] / two[0]:.2f}x as fast (to reach: at least 1.6x); by the time "
-        f"of their processors, {one[1] / two[1]:.2f}x; answers at most {apart:.1e} apart"
+        f"one set of {num_rows:,} rows, width {WIDTH}, one thread each: one process "
+        f"{one[0]:.2f} s, two {two[0]:.2f} s: {one[0] / two[0]:.2f}x as fast (to reach: at least "
+        f"1.6x); by the time of their processors, {one[1] / two[1]:.2f}x; "
+        f"answers at most {apart:.1e} apart"
     )
 
 
