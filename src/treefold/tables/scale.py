@@ -34,6 +34,8 @@ class Workload:
     num_workers: int
     channels: int = 128
     rows_per_task: int = 1_000_000
+    rows_per_batch: int = 65_536
+    """A key gets a partial state for each batch of a task that it occurs in."""
     hot_share: float = 0.0
     """The share of all rows that have one and the same key."""
 
@@ -43,13 +45,17 @@ class Workload:
         return max(1, round(self.num_rows / self.rows_per_task))
 
     @property
+    def batches_per_task(self) -> float:
+        """How many times a task makes partial states."""
+        return max(1.0, self.rows_per_task / self.rows_per_batch)
+
+    @property
     def states_per_task(self) -> float:
-        """How many different keys a task's rows have, expected: each gives a partial state."""
-        rows = self.rows_per_task * (1 - self.hot_share)
-        others = (
-            -self.num_keys * expm1(rows * log1p(-1 / self.num_keys)) if self.num_keys > 1 else 1
-        )
-        return others + (self.hot_share > 0)
+        """Different keys in a batch, expected, times batches: each gives a partial state."""
+        rows = min(self.rows_per_batch, self.rows_per_task) * (1 - self.hot_share)
+        keys = self.num_keys
+        others = -keys * expm1(rows * log1p(-1 / keys)) if keys > 1 else 1
+        return self.batches_per_task * (others + (self.hot_share > 0))
 
     @property
     def state_bytes(self) -> float:
@@ -72,14 +78,15 @@ class Duration:
 
 
 def calculate(costs: Costs, work: Workload) -> Duration:
-    """All work divided evenly, and the merges of the hottest key, which are one after the other."""
+    """All work divided evenly; the states of one key are merged by one worker."""
     states = work.num_tasks * work.states_per_task
-    merges = states * costs.seconds_per_merge / work.num_workers
-    hottest = work.num_tasks * costs.seconds_per_merge if work.hot_share else 0.0
+    num_merging = min(work.num_workers, work.num_keys + (work.hot_share > 0))
+    merges = states * costs.seconds_per_merge / num_merging
+    most = work.num_tasks * work.batches_per_task if work.hot_share else 0.0
     return Duration(
         fold=work.num_rows / costs.rows_per_second / work.num_workers,
         shuffle=states * work.state_bytes / costs.bytes_per_second / work.num_workers,
-        merge=max(merges, hottest),
+        merge=max(merges, most * costs.seconds_per_merge),
     )
 
 
@@ -94,13 +101,13 @@ def simulate(costs: Costs, work: Workload, seed: int = 0) -> Duration:
     per_task = work.states_per_task * work.state_bytes
     shuffle = max(done) * per_task / costs.bytes_per_second  # the busiest worker sends the most
     states = work.num_tasks * work.states_per_task
-    num_parts = 4 * work.num_workers
+    num_parts = min(4 * work.num_workers, work.num_keys)
     merges = [
         max(0.0, draw.gauss(states / num_parts, (states / num_parts) ** 0.5))
         for _ in range(num_parts)
     ]
     if work.hot_share:
-        merges[0] += work.num_tasks
+        merges[0] += work.num_tasks * work.batches_per_task
     merge, _ = _hand_out(
         [count * costs.seconds_per_merge * _slowness(costs, draw) for count in merges],
         work.num_workers,

@@ -1,0 +1,138 @@
+"""Folds in parts: two processes against one, and a graph of a million nodes in bounded memory.
+
+    python -m benchmarks.sharded processes|graph [--nodes N] [--edges E] [--budget BYTES]
+
+prints a row of ratios. Times are the processor's where one thread works, so that a busy machine
+changes them little; those of two processes are the clock's.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch import Tensor
+
+from benchmarks.hub import peak_bytes
+from benchmarks.timing import timed
+from treefold import BinaryGRU, Groups, sharded_reduce
+from treefold.sharded import plan_chunks, shard_sizes
+from treefold.sharded.budget import rows_within
+
+WIDTH = 32
+ROUNDS = 5
+
+
+def rows_of_rank(rank: int, world_size: int, num_rows: int) -> Tensor:
+    """One large set, cut at the tree's cuts."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(num_rows, WIDTH, generator=generator)
+    sizes = shard_sizes(torch.tensor([num_rows]), world_size)[:, 0].tolist()
+    return x.split(sizes)[rank].clone()
+
+
+def fold_as_rank(rank: int, world_size: int, num_rows: int, folder: str) -> None:
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/rendezvous",
+        rank=rank,
+        world_size=world_size,
+        timeout=timedelta(minutes=5),
+    )
+    torch.manual_seed(0)
+    op, x = BinaryGRU(WIDTH), rows_of_rank(rank, world_size, num_rows)
+    groups = Groups.from_sizes([len(x)])
+    with torch.no_grad():
+        state = sharded_reduce(op, x, groups)
+        seconds = []
+        for _ in range(ROUNDS):
+            dist.barrier()
+            begin = time.process_time()
+            clock = timed(lambda: sharded_reduce(op, x, groups))
+            seconds.append([clock, time.process_time() - begin])
+    torch.save({"state": state, "seconds": torch.tensor(seconds)}, f"{folder}/{rank}.pt")
+    dist.barrier()
+    os._exit(0)  # gloo's threads sometimes deadlock when the process group is taken down
+
+
+def seconds_and_state(world_size: int, num_rows: int) -> tuple[list[float], Tensor]:
+    """Of the slowest process in the best round: by the clock, and of its processor."""
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(fold_as_rank, (world_size, num_rows, folder), world_size)
+        found = [torch.load(f"{folder}/{rank}.pt") for rank in range(world_size)]
+    slowest = torch.stack([rank["seconds"] for rank in found]).amax(0)
+    return slowest.amin(0).tolist(), found[0]["state"]
+
+
+def two_processes(num_rows: int = 2_000_000) -> str:
+    (one, alone), (two, together) = (seconds_and_state(n, num_rows) for n in (1, 2))
+    apart = float((alone - together).abs().max())
+    return (
+        f"one set of {num_rows:,} rows, width {WIDTH}, one thread each: one process "
+        f"{one[0]:.2f} s, two {two[0]:.2f} s: {one[0] / two[0]:.2f}x as fast (to reach: at least "
+        f"1.6x); by the time of their processors, {one[1] / two[1]:.2f}x; "
+        f"answers at most {apart:.1e} apart"
+    )
+
+
+def power_law_degrees(num_nodes: int, num_edges: int, exponent: float = 0.8) -> Tensor:
+    """Degrees that fall with rank as a power: the first nodes are hubs."""
+    share = torch.arange(1, num_nodes + 1, dtype=torch.float64).pow(-exponent)
+    return (share / share.sum() * num_edges).long()
+
+
+def floor_seconds(num_rows: int, rows_at_once: int = 8192) -> float:
+    """The bare multiplication of every row with the stacked weights, forward only."""
+    weight, rows = torch.randn(6 * WIDTH, WIDTH), torch.randn(rows_at_once, WIDTH)
+    out = torch.empty(rows_at_once, 6 * WIDTH)
+    begin = time.process_time()
+    for _ in range(num_rows // rows_at_once):
+        torch.mm(rows, weight.t(), out=out)
+    return time.process_time() - begin
+
+
+def large_graph(num_nodes: int, num_edges: int, budget: int) -> str:
+    torch.manual_seed(0)
+    groups = Groups.from_sizes(power_law_degrees(num_nodes, num_edges))
+    x, op = torch.randn(num_nodes, WIDTH), BinaryGRU(WIDTH)
+    source = torch.randint(0, num_nodes, (groups.num_rows,))
+    begin = time.process_time()
+    plan = plan_chunks(groups, rows_within(budget, x))
+    planning = time.process_time() - begin
+    plan.fold(op, x, source)  # what a plan works out at its first use, it keeps
+    begin = time.process_time()
+    out = plan.fold(op, x, source)
+    seconds = time.process_time() - begin
+    floor = floor_seconds(2 * plan.num_applications)
+    assert bool(out.isfinite().all())
+    return (
+        f"{num_nodes:,} nodes, {groups.num_rows:,} edges, hubs up to {groups.max_size:,}, one "
+        f"Binary-GRU layer of width {WIDTH}, forward, budget {budget / 2**20:.0f} MiB, "
+        f"{torch.get_num_threads()} thread(s): {seconds / floor:.2f}x the floor of {floor:.1f} s "
+        f"(to reach: at most 1.6x), peak {peak_bytes() / 2**30:.1f} GiB (to reach: under 8 GB); "
+        f"planning, once, {planning:.1f} s in {len(plan.chunks):,} chunks"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", choices=["processes", "graph"])
+    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--edges", type=int, default=20_000_000)
+    parser.add_argument("--budget", type=int, default=16 << 20)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.case == "processes":
+        print(two_processes())
+    else:
+        print(large_graph(arguments.nodes, arguments.edges, arguments.budget))
+
+
+if __name__ == "__main__":
+    main()
