@@ -12,7 +12,9 @@ MINIATURE = {
     "drop_in.py": ["--steps", "2", "--width", "8"],
     "large_set.py": ["--elements", "70000", "--width", "4"],
     "living_graph.py": ["--users", "200", "--edges", "2000", "--width", "4"],
+    "events_on_ray.py": ["--epochs", "1", "--events", "2000"],
 }
+NEEDS = {"events_on_ray.py": "ray"}
 
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -15,6 +15,7 @@ from treefold.records import (
     append_durably,
     check_writable,
     remove_leftovers,
+    replaced_atomically,
     write_atomically,
 )
 
@@ -216,3 +217,17 @@ def test_a_real_disk_that_is_full_or_read_only_keeps_the_old_file(tmp_path):
         f"cannot write {tmp_path}: the disk is read-only; choose another folder",
         "[('file', True)]",
     ]
+
+
+def test_a_large_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
+    path = tmp_path / "table"
+    path.write_bytes(b"old")
+    with replaced_atomically(path) as temporary:
+        temporary.write_bytes(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    with pytest.raises(RuntimeError), replaced_atomically(path) as temporary:
+        temporary.write_bytes(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["table"]
