@@ -226,8 +226,13 @@ def test_a_large_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
         temporary.write_bytes(b"new")
         assert path.read_bytes() == b"old"
     assert path.read_bytes() == b"new"
-    with pytest.raises(RuntimeError), replaced_atomically(path) as temporary:
-        temporary.write_bytes(b"half")
-        raise RuntimeError
+
+    def fail_half_way():
+        with replaced_atomically(path) as temporary:
+            temporary.write_bytes(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
     assert path.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["table"]
