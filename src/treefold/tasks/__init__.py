@@ -1,4 +1,7 @@
-"""Tasks: data, answers, and the exact monoids that give them."""
+"""Tasks: data, answers, and the exact monoids that give them.
+
+The multi-task benchmark on graphs is a package of its own, `treefold.tasks.multitask`.
+"""
 
 from treefold.tasks.bits import from_bits, to_bits
 from treefold.tasks.set_data import SetData

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from treefold.names import by_name
-from treefold.reduction.groups import Groups, checked_sizes
-from treefold.shapes import Bool, Float, Int
+from treefold.shapes import Bool, Float, Int, Shaped
 from treefold.tasks.multitask.drawn import DrawnGraphs
 from treefold.tasks.multitask.graph_data import GraphData, LabelledGraph
 from treefold.tasks.multitask.labels import label
@@ -14,12 +13,12 @@ from treefold.tasks.multitask.variants import VARIANTS, graph_targets
 
 def assemble(drawn: DrawnGraphs, variant: str) -> GraphData:
     """Graphs with the targets of a variant, not normalised and in double."""
-    sizes, pairs = checked_sizes(torch.from_numpy(drawn.sizes)), torch.from_numpy(drawn.num_edges)
+    sizes, pairs = (torch.from_numpy(a).long() for a in (drawn.sizes, drawn.num_edges))
     starts = sizes.cumsum(0) - sizes
     values = torch.from_numpy(drawn.values)
     is_source = torch.zeros_like(values)
     is_source[starts + torch.from_numpy(drawn.sources)] = 1
-    edges = torch.from_numpy(drawn.edges).long() + torch.repeat_interleave(starts, pairs)
+    edges = torch.from_numpy(drawn.edges).T.long() + torch.repeat_interleave(starts, pairs)
     columns = torch.from_numpy(drawn.graph_labels).unbind(1)
     return GraphData(
         x=torch.stack([is_source, values], 1),
@@ -27,7 +26,7 @@ def assemble(drawn: DrawnGraphs, variant: str) -> GraphData:
         node_y=torch.from_numpy(drawn.node_labels),
         graph_y=graph_targets(by_name(VARIANTS, variant, "variant"), *columns),
         sizes=sizes,
-        num_edges=2 * pairs.long(),
+        num_edges=2 * pairs,
         families=torch.from_numpy(drawn.families).long(),
     )
 
@@ -48,8 +47,8 @@ def normalised(
 
 
 def label_graph(
-    edge_index: Int[Tensor, " 2 edges"],
-    values: Float[Tensor, " n"],
+    edge_index: Shaped[Tensor, " *_"],
+    values: Float[Tensor, " *n"],
     source: int,
     variant: str = "published",
 ) -> LabelledGraph:
@@ -59,7 +58,9 @@ def label_graph(
     Laplacian feature and spectral radius are 0. Self-loops, edges in one direction only and a
     graph without nodes are refused.
     """
-    adjacency = adjacency_of(edge_index, values.numel()).unsqueeze(0)
+    if values.dim() != 1:
+        raise ValueError(f"values have shape {tuple(values.shape)}; expected one for each node")
+    adjacency = adjacency_of(edge_index, len(values)).unsqueeze(0)
     values = values.double()
     labels = label(adjacency, values.unsqueeze(0), torch.tensor([source]))
     chosen = by_name(VARIANTS, variant, "variant")
@@ -74,16 +75,21 @@ def label_graph(
     )
 
 
-def adjacency_of(edge_index: Int[Tensor, " 2 edges"], num_nodes: int) -> Bool[Tensor, " n n"]:
+def adjacency_of(edge_index: Shaped[Tensor, " *_"], num_nodes: int) -> Bool[Tensor, " n n"]:
     """Which node has an edge to which; repeated edges count once."""
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
         raise ValueError(
             f"edge_index is {edge_index.dtype} of shape {tuple(edge_index.shape)}; "
             "expected integers of shape [2, edges]"
         )
-    Groups.from_index(edge_index.flatten().long(), num_nodes)  # refuses nodes that are not there
+    edge_index = edge_index.long()
+    if bool((missing := (edge_index < 0) | (edge_index >= num_nodes)).any()):
+        raise ValueError(
+            f"edge_index names node {int(edge_index[missing][0])}, but there are {num_nodes} "
+            "nodes; number them from 0 and give each a value"
+        )
     adjacency = torch.zeros(num_nodes, num_nodes, dtype=torch.bool)
-    adjacency[edge_index[0].long(), edge_index[1].long()] = True
+    adjacency[edge_index[0], edge_index[1]] = True
     return adjacency
 
 

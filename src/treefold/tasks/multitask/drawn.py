@@ -22,7 +22,7 @@ class DrawnGraphs:
     families: Int[np.ndarray, " graphs"]
     sources: Int[np.ndarray, " graphs"]
     num_edges: Int[np.ndarray, " graphs"]
-    edges: Int[np.ndarray, " 2 pairs"]
+    edges: Int[np.ndarray, " pairs 2"]
     """Each edge once, by node numbers within its graph, the smaller first."""
     values: Float[np.ndarray, " nodes"]
     node_labels: Float[np.ndarray, " nodes 3"]
@@ -46,8 +46,7 @@ def draw_graphs(sizes: tuple[int, ...], graphs_per_size: int, counter: int) -> D
     for n in sizes:
         drawn = [stream.draw(n) for _ in range(graphs_per_size)]
         batches.append(_batch_of_one_size(drawn))
-    joined = {name: np.concatenate([b[name] for b in batches], axis=-1) for name in ("edges",)}
-    joined |= {n: np.concatenate([b[n] for b in batches]) for n in batches[0] if n not in joined}
+    joined = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
     return DrawnGraphs(
         **joined, counter=np.array(stream.counter), rejected=np.array(stream.rejected)
     )
@@ -64,7 +63,7 @@ def _batch_of_one_size(drawn: list[DrawnGraph]) -> dict[str, np.ndarray]:
         "families": np.array([graph.family for graph in drawn], np.int16),
         "sources": sources.astype(np.int16),
         "num_edges": np.bincount(graph, minlength=len(drawn)).astype(np.int32),
-        "edges": np.stack([start, end]).astype(np.int16),
+        "edges": np.stack([start, end], 1).astype(np.int16),
         "values": values.reshape(-1),
         **_label_columns(labels),
     }

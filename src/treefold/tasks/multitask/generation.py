@@ -33,8 +33,8 @@ class GraphStream:
 
     def draw(self, n: int) -> DrawnGraph:
         """The next graph, with n nodes."""
-        if n < 2:
-            raise ValueError(f"a graph of {n} nodes; expected 2 or more: fewer have no edge")
+        if n < 3:  # of two nodes, the Erdős–Rényi generator never joins its first pair
+            raise ValueError(f"a graph of {n} nodes; expected 3 or more, for every family to exist")
         seeded = self._next_seed()
         family = draw_family(seeded.numpy)
         while True:

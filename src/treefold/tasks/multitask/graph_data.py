@@ -46,17 +46,20 @@ class GraphData:
     num_edges: Int[Tensor, " graphs"]
     """How many columns of `edge_index` each graph has."""
     families: Int[Tensor, " graphs"]
-    """The number of its family in `FAMILIES`; -1 for a graph from elsewhere."""
+    """The number of its family in `FAMILIES`."""
 
     def __len__(self) -> int:
         return self.sizes.numel()
 
     def graphs(self) -> list[LabelledGraph]:
-        """The graphs one by one, as views of these tensors."""
+        """The graphs one by one, nodes and answers as views of these tensors."""
         nodes, edges = self.sizes.tolist(), self.num_edges.tolist()
         within = self.edge_index - torch.repeat_interleave(_starts(self.sizes), self.num_edges)
         parts = (self.x.split(nodes), within.split(edges, 1), self.node_y.split(nodes))
-        return [LabelledGraph(*part) for part in zip(*parts, self.graph_y, strict=True)]
+        return [
+            LabelledGraph(x, edge_index.contiguous(), node_y, graph_y)
+            for x, edge_index, node_y, graph_y in zip(*parts, self.graph_y, strict=True)
+        ]
 
     @cached_property
     def groups(self) -> Groups:

@@ -95,7 +95,8 @@ def check_simple(adjacency: Bool[Tensor, " graphs n n"]) -> None:
 
 def _check_nodes(values: Tensor, sources: Tensor) -> None:
     n = values.shape[1]
-    if bool(((sources < 0) | (sources >= n)).any()):
-        raise ValueError(f"a source is {sources.tolist()}; expected node numbers from 0 to {n - 1}")
+    if bool((missing := (sources < 0) | (sources >= n)).any()):
+        source = int(sources[missing][0])
+        raise ValueError(f"the source is node {source}; expected one from 0 to {n - 1}")
     if not bool(values.isfinite().all()):
         raise ValueError("a node's value is not finite; expected numbers such as those of U[0, 1)")

@@ -33,8 +33,8 @@ class Scores:
 
 
 def score(
-    node_answers: Float[Tensor, " nodes 3"],
-    graph_answers: Float[Tensor, " graphs 3"],
+    node_answers: Float[Tensor, " nodes _"],
+    graph_answers: Float[Tensor, " graphs _"],
     to: GraphData,
 ) -> Scores:
     """How far answers for the graphs of `to` are from its targets; each size counts the same."""
