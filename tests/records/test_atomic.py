@@ -226,8 +226,9 @@ def test_a_large_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
         temporary.write_bytes(b"new")
         assert path.read_bytes() == b"old"
     assert path.read_bytes() == b"new"
-    with pytest.raises(RuntimeError), replaced_atomically(path) as temporary:
-        temporary.write_bytes(b"half")
-        raise RuntimeError
+    with pytest.raises(ZeroDivisionError), replaced_atomically(path) as temporary:
+        temporary.write_bytes(b"half" * (1 // 0))
+    with pytest.raises(StorageError, match="cannot write"), replaced_atomically(path):
+        raise OSError(28, "No space left on device")
     assert path.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["table"]
