@@ -234,5 +234,7 @@ def test_a_large_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
 
     with pytest.raises(RuntimeError):
         fail_half_way()
+    with pytest.raises(StorageError, match="cannot write"), replaced_atomically(path):
+        raise OSError(28, "No space left on device")
     assert path.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["table"]

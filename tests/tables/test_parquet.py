@@ -200,6 +200,19 @@ def test_what_a_dead_worker_was_doing_is_done_again(fold, tmp_path):
     assert counts == dict(enumerate(torch.bincount(user).tolist()))
 
 
+@pytest.mark.usefixtures("address")
+def test_what_fails_on_a_worker_is_said_in_a_line_and_leaves_nothing(fold, tmp_path):
+    source = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"user": list(range(999)), "x": [3] * 999}), source)
+    data = bytearray(source.read_bytes())
+    data[4:200] = bytes(196)  # pages are damaged, and the footer is not
+    source.write_bytes(data)
+    with pytest.raises(RuntimeError, match=r"a worker failed: .") as caught:
+        fold_table(fold, source, tmp_path / "out.parquet", key="user", on="x")
+    assert "Traceback" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
 def test_a_write_that_fails_leaves_the_old_result_and_nothing_else(tmp_path, monkeypatch):
     out = tmp_path / "out.parquet"
     out.write_bytes(b"old")

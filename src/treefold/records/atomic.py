@@ -60,7 +60,8 @@ def write_atomically(path: Path, data: bytes) -> None:
 def replaced_atomically(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` to write to; it becomes `path` if nothing goes wrong inside.
 
-    For files that are too large to be held in memory at once, see `write_atomically`.
+    For files that are too large to be held in memory at once, see `write_atomically`. An OSError
+    inside is taken for one of writing.
     """
     with storage_errors(path):
         temporary = _beside(path)

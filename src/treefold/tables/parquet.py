@@ -86,9 +86,7 @@ def fold_table(
     finished = merged.map_batches(
         Finish(fold if decode else None, fold.channels), batch_format="pyarrow"
     )
-    with _plain_errors():
-        batches = finished.iter_batches(batch_size=None, batch_format="pyarrow")
-        summary = write_result(batches, key, out)
+    summary = write_result(_batches(finished), key, out)
     return replace(summary, spread=spread_of_first_rows(fold, pieces[0], key, on, decode))
 
 
@@ -153,11 +151,10 @@ def on_ray(address: str | None = None, progress: bool = True) -> Iterator[None]:
             ray.shutdown()
 
 
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    """What went wrong on a worker, without the way it took to get here."""
+def _batches(dataset: Any) -> Iterator[pa.Table]:
+    """The dataset, batch by batch; what went wrong on a worker comes without its long way here."""
     try:
-        yield
+        yield from dataset.iter_batches(batch_size=None, batch_format="pyarrow")
     except ray.exceptions.RayTaskError as error:
         cause = error.cause if isinstance(error.cause, Exception) else error
         while isinstance(cause.__cause__, Exception):
