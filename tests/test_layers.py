@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "names": set(),
     "algebra": {"torch", "treefold.algebra"},
     "reduction": {"torch", "treefold.algebra", "treefold.reduction"},
-    "kernels": {"numpy", "numba", "llvmlite", "treefold.kernels"},
+    "kernels": {"torch", "numpy", "numba", "llvmlite", "treefold.kernels"},
     "operators": {
         *{"torch", "numpy", "numba", "treefold.kernels"},
         *{"treefold.algebra", "treefold.reduction", "treefold.operators"},

@@ -1,12 +1,10 @@
-from math import prod
-
 import pytest
 import torch
 from torch import nn
 from trees import BRACKETINGS, normal, seeded, weighted
 
 from treefold.operators import BinaryGRU
-from treefold.operators.binary_gru_fold import pairs_per_run
+from treefold.operators.binary_gru_work import Work
 from treefold.reduction import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1, 13]
@@ -94,7 +92,7 @@ def test_groups_alone_are_those_of_the_fold_with_its_nodes(op, layout, plan):
 @pytest.mark.parametrize("with_compiled_loops", [True, False])
 def test_single_precision_agrees_with_double(op, layout, plan, with_compiled_loops, monkeypatch):
     if not with_compiled_loops:
-        monkeypatch.setattr("treefold.operators.binary_gru_arithmetic.compiled", lambda: None)
+        monkeypatch.setattr("treefold.operators.binary_gru_loops.compiled_loops", lambda: None)
     source, x = source_and_rows(layout)
     expected = results(tree_fold(op, x, plan), source, op)
     source, x = source_and_rows(layout, torch.float32)
@@ -105,7 +103,7 @@ def test_single_precision_agrees_with_double(op, layout, plan, with_compiled_loo
 
 @pytest.mark.parametrize("chunk", [1, 20, 50])
 def test_it_makes_no_difference_where_runs_are_cut(op, layout, plan, chunk, monkeypatch):
-    monkeypatch.setattr("treefold.operators.binary_gru_fold.CHUNK", chunk)
+    monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", chunk)
     assert_folds_agree(op, layout, plan)
 
 
@@ -196,10 +194,48 @@ def test_rows_and_tables_need_not_be_contiguous(op, layout, plan, kind):
 
 
 def test_a_run_has_at_least_one_pair_and_fits_the_chunk(monkeypatch):
-    monkeypatch.setattr("treefold.operators.binary_gru_fold.CHUNK", 120)
-    for inner, expected in (((4,), 30), ((3, 4), 10), ((200,), 1), ((0, 4), 120)):
-        assert pairs_per_run(torch.zeros(7, *inner)) == expected
-        assert expected == 1 or expected * prod(inner) <= 120
+    monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", 120)
+    for row_shape, expected in (((1, 4), 30), ((3, 4), 10), ((1, 200), 1), ((0, 4), 120)):
+        work = Work(
+            *(plan_tree([300]), torch.arange(300), row_shape, False, torch.float32, print),
+            *(True, True, False),
+        )
+        assert work.pairs_per_run == expected
+        assert max(run.num_pairs for run in work.runs) == min(expected, 128)
+        assert sum(run.num_pairs for run in work.runs) == 299
+
+
+@pytest.mark.parametrize("chunk", [20, 200])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_without_a_gradient_to_come_the_answer_is_the_same(
+    op, layout, plan, chunk, dtype, monkeypatch
+):
+    monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", chunk)
+    _, x = source_and_rows(layout, dtype)
+    op = op.to(dtype)
+    with torch.no_grad():
+        found = tree_fold(op, x, plan)
+    assert not found.groups.requires_grad
+    torch.testing.assert_close(found, tree_fold(op, x, plan), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_several_threads_make_a_difference_in_rounding_only(repeats):
+    """Wide enough that runs are shared by two; torch's number of threads stays as it is."""
+    torch.manual_seed(0)
+    op, plan = BinaryGRU(64), plan_tree(torch.arange(1, 60), "random", seeded())
+    source = torch.randn(100 if repeats else plan.num_rows, 64, requires_grad=True)
+    rows = torch.randint(100, (plan.num_rows,), generator=seeded())
+    x = TableRows(source, rows) if repeats else source
+    before, found = torch.get_num_threads(), []
+    for num_threads in (1, 2):
+        torch.set_num_threads(num_threads)
+        try:
+            found.append(results(tree_fold(op, x, plan), source, op))
+            assert torch.get_num_threads() == num_threads
+        finally:
+            torch.set_num_threads(before)
+    torch.testing.assert_close(found[0], found[1], atol=1e-4, rtol=1e-4)
 
 
 def test_repeating_a_fold_repeats_every_bit(op, layout, plan):

@@ -1,34 +1,97 @@
+"""The gates and their gradients: in torch's operations, and compiled."""
+
 import pytest
 import torch
 from torch import nn
 from trees import normal, seeded
 
-from treefold.operators.binary_gru_arithmetic import arithmetic_for, compiled
 from treefold.operators.binary_gru_kernel import (
     NUM_KEPT,
     NUM_PROJECTIONS,
-    InTorch,
     Projections,
+    combine,
+    combine_backward,
     doubled_new,
 )
+from treefold.operators.binary_gru_loops import TorchLoops, compiled_loops, loops_for
 
 CHANNELS, INNER, PAIRS = 3, 2, 5
 DOUBLE, SINGLE = torch.float64, torch.float32
 
-needs_numba = pytest.mark.skipif(compiled() is None, reason="numba is not installed")
+needs_numba = pytest.mark.skipif(compiled_loops() is None, reason="numba is not installed")
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(("torch", DOUBLE), id="torch-float64"),
-        pytest.param(("torch", SINGLE), id="torch-float32"),
-        pytest.param(("compiled", SINGLE), id="compiled", marks=needs_numba),
-    ]
-)
+class InTorch:
+    """Torch's operations: all that is called new comes doubled."""
+
+    combine, combine_backward = staticmethod(combine), staticmethod(combine_backward)
+
+    def prepare(self, weight, bias):
+        return doubled_new(weight), doubled_new(bias).view(NUM_PROJECTIONS, -1)
+
+    def bias_room(self, bias):
+        return torch.zeros_like(bias)
+
+    def bias_gradient(self, found):
+        return found
+
+
+class Compiled:
+    """Compiled loops: the biases of both sides' reset and update are one."""
+
+    def __init__(self, is_final=False):
+        self.is_final = is_final
+
+    def prepare(self, weight, bias):
+        inputs, hidden = bias.view(2, 3, -1)
+        return weight, torch.cat([*(inputs + hidden)[:2], inputs[2], hidden[2]])
+
+    def combine(self, projections, bias, rows, out, kept):
+        from treefold.kernels import binary_gru  # noqa: PLC0415 (needs numba)
+
+        where = torch.arange(len(rows)) if projections.where is None else projections.where
+        arrays = [projections.source.flatten(2), where, bias, rows, out]
+        if self.is_final:
+            binary_gru.combine_finally(*(each.numpy() for each in arrays), 0, len(out))
+        else:
+            arrays.append(kept.flatten(2))
+            binary_gru.combine(*(each.numpy() for each in arrays), 0, len(out))
+
+    def combine_backward(self, grad, rows, kept, grad_rows, grad_projections, grad_bias):
+        from treefold.kernels import binary_gru  # noqa: PLC0415 (needs numba)
+
+        source, where = grad_projections
+        adds, where = where is not None, torch.arange(len(rows)) if where is None else where
+        arrays = [grad, rows, kept.flatten(2), grad_rows, source.flatten(2), where]
+        arrays = [each.numpy() for each in arrays]
+        binary_gru.combine_backward(*arrays, adds, grad_bias.numpy(), 0, len(grad))
+
+    def bias_room(self, bias):
+        return bias.new_zeros(NUM_KEPT * bias.numel() // NUM_PROJECTIONS)
+
+    def bias_gradient(self, found):
+        reset, update, new, hidden_new = found.chunk(NUM_KEPT)
+        return torch.cat([reset, update, new, reset, update, hidden_new])
+
+
+WITH_GRADIENTS = [
+    pytest.param((InTorch(), DOUBLE), id="torch-float64"),
+    pytest.param((InTorch(), SINGLE), id="torch-float32"),
+    pytest.param((Compiled(), SINGLE), id="compiled", marks=needs_numba),
+]
+FINAL = pytest.param((Compiled(is_final=True), SINGLE), id="compiled-final", marks=needs_numba)
+
+
+@pytest.fixture(params=[*WITH_GRADIENTS, FINAL])
 def work(request):
     """An arithmetic, and the type of number it is tried with."""
-    name, dtype = request.param
-    return (InTorch() if name == "torch" else compiled()), dtype
+    return request.param
+
+
+@pytest.fixture(params=WITH_GRADIENTS)
+def differentiable(request):
+    """One that keeps what gradients need."""
+    return request.param
 
 
 def cell_of(dtype, channels=CHANNELS):
@@ -71,12 +134,11 @@ def test_gates_combine_projections_into_the_mean_of_both_cells(work, where, chan
         torch.testing.assert_close(out, ((cell(a, b) + cell(b, a)) / 2).view_as(out))
 
 
-@pytest.mark.parametrize("num_pairs", [PAIRS, 700])  # few, and enough for several threads
-def test_gradients_reach_states_and_projections_as_autograd_says(work, num_pairs, two_threads):
-    arithmetic, dtype = work
+def test_gradients_reach_states_and_projections_as_autograd_says(differentiable):
+    arithmetic, dtype = differentiable
     cell = cell_of(dtype, 48)
-    rows = normal(2 * num_pairs, INNER, 48, dtype=dtype)
-    grad = normal(num_pairs, INNER, 48, seed=4, dtype=dtype)
+    rows = normal(2 * PAIRS, INNER, 48, dtype=dtype)
+    grad = normal(PAIRS, INNER, 48, seed=4, dtype=dtype)
     _, kept = combined(arithmetic, cell, rows)
     weight, bias = stacked(cell)
     projections = project(rows, weight)
@@ -94,8 +156,8 @@ def test_gradients_reach_states_and_projections_as_autograd_says(work, num_pairs
         torch.testing.assert_close(gradients, list(expected))
 
 
-def test_gradients_of_gathered_projections_add_up_where_they_came_from(work):
-    arithmetic, dtype = work
+def test_gradients_of_gathered_projections_add_up_where_they_came_from(differentiable):
+    arithmetic, dtype = differentiable
     cell, rows = cell_of(dtype), normal(2 * PAIRS, INNER, CHANNELS, dtype=dtype)
     _, kept = combined(arithmetic, cell, rows)
     grad, where = normal(PAIRS, INNER, CHANNELS, dtype=dtype), torch.arange(2 * PAIRS) % 3
@@ -105,14 +167,6 @@ def test_gradients_of_gathered_projections_add_up_where_they_came_from(work):
         room = arithmetic.bias_room(stacked(cell)[1])
         arithmetic.combine_backward(grad, rows, kept, torch.zeros_like(rows), into, room)
     torch.testing.assert_close(added, torch.ones_like(added).index_add(0, where, written))
-
-
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 def by_hand(rows, projections, bias):
@@ -175,9 +229,11 @@ def test_the_faster_hyperbolic_tangent_is_as_accurate(work):
 
 @needs_numba
 def test_compiled_loops_are_used_for_single_precision_on_cpus_only():
-    assert arithmetic_for(torch.empty(1, dtype=SINGLE)) is compiled()
-    assert isinstance(arithmetic_for(torch.empty(1, dtype=DOUBLE)), InTorch)
-    assert isinstance(arithmetic_for(torch.empty(1, device="meta")), InTorch)
+    single = torch.empty(1, dtype=SINGLE)
+    assert loops_for(single, SINGLE) is compiled_loops()
+    assert isinstance(loops_for(single, torch.bfloat16), TorchLoops)
+    assert isinstance(loops_for(torch.empty(1, dtype=DOUBLE), DOUBLE), TorchLoops)
+    assert isinstance(loops_for(torch.empty(1, device="meta"), SINGLE), TorchLoops)
 
 
 def test_only_what_is_called_new_is_doubled():

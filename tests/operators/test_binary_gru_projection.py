@@ -5,8 +5,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from trees import normal
 
 from treefold.operators import BinaryGRU
-from treefold.operators.binary_gru_arithmetic import compiled
-from treefold.operators.binary_gru_projection import Dense, Run
+from treefold.operators.binary_gru_projection import Dense
 from treefold.operators.binary_gru_shared import Shared
 from treefold.reduction import TableRows, plan_tree, tree_reduce
 
@@ -30,10 +29,6 @@ def buffer(num_rows, inner=1):
     return torch.full((num_rows, inner, 6, CHANNELS), torch.nan, dtype=torch.float64)
 
 
-def run_of(rows, num_rows):
-    return Run(slice(0, num_rows // 2), rows)
-
-
 @pytest.mark.parametrize("inner", [1, 2])
 def test_rows_are_multiplied_with_all_weights_at_once(inner):
     rows = normal(6, inner, CHANNELS)
@@ -46,9 +41,8 @@ def test_gradients_add_up_over_runs(room):
     rows, grad = normal(6, 2, CHANNELS), normal(6, 2, OUT, seed=3)
     projection, grad_rows = Dense(WEIGHT, buffer(room, 2)), torch.ones_like(rows)
     for places in (slice(0, 4), slice(4, 6)):
-        run = run_of(places, places.stop - places.start)
-        projection.room(run).source.copy_(grad[places].unflatten(-1, (6, CHANNELS)))
-        projection.backward(rows[places], grad_rows[places], run)
+        projection.room(places).source.copy_(grad[places].unflatten(-1, (6, CHANNELS)))
+        projection.backward(rows[places], grad_rows[places], places)
     projection.finish()
     torch.testing.assert_close(grad_rows, 1 + grad @ WEIGHT)
     torch.testing.assert_close(projection.grad_weight, torch.einsum("nio,nic->oc", grad, rows))
@@ -77,7 +71,7 @@ def test_leaves_of_a_table_are_projected_like_the_rows_they_stand_for(run):
     rows = torch.cat([table[LEAVES], nodes])[RUNS[run]]
     shared = Shared(WEIGHT, buffer(4 + 8), table, LEAVES)
     shared.start()
-    found = shared.project(rows, run_of(RUNS[run], len(rows)))
+    found = shared.project(rows, RUNS[run])
     torch.testing.assert_close(gathered(found), projected(rows))
 
 
@@ -97,18 +91,24 @@ def test_gradients_of_leaves_are_collected_for_their_table(run, times):
     grad_rows = torch.zeros_like(rows)
     shared.start_backward()
     for _ in range(times):
-        room = shared.room(run_of(RUNS[run], len(rows)))
+        room = shared.room(RUNS[run])
         if room.where is None:
             room.source.copy_(grad)
         else:
             room.source.index_add_(0, room.where, grad)
-        shared.backward(rows, grad_rows, run_of(RUNS[run], len(rows)))
+        shared.backward(rows, grad_rows, RUNS[run])
     shared.finish(grad_table)
     grad_states = torch.zeros(10, 1, CHANNELS, dtype=torch.float64)
     grad_states[RUNS[run]] = grad_rows
     torch.testing.assert_close([grad_table, grad_states[6:], shared.grad_weight], [*expected])
     assert grad_states[:6].abs().max() == 0  # all of it went to the table
     assert grad_table[2].abs().max() == 0  # which nobody uses
+
+
+@pytest.fixture
+def torch_loops(monkeypatch):
+    """Multiplications that can be counted."""
+    monkeypatch.setattr("treefold.operators.binary_gru_loops.compiled_loops", lambda: None)
 
 
 def multiplications(function):
@@ -121,17 +121,18 @@ def multiplications(function):
     return counter.get_total_flops()
 
 
+@pytest.mark.usefixtures("torch_loops")
 def test_each_row_below_a_root_is_multiplied_once_forward_and_twice_backward():
     op, sizes = BinaryGRU(8), [5, 8, 1, 0, 13]
     plan, x = plan_tree(sizes), normal(27, 8, dtype=torch.float32).requires_grad_()
     once = 2 * (2 * plan.num_applications) * 8 * 48  # a multiplication and an addition each
     assert multiplications(lambda: tree_reduce(op, x, plan)) == once
     out = tree_reduce(op, x, plan)
-    # Without compiled loops, the gradients of the biases are multiplications with ones.
-    biases = 0 if compiled() else 2 * (2 * plan.num_applications) * 48
+    biases = 2 * (2 * plan.num_applications) * 48  # multiplications with ones
     assert multiplications(lambda: out.sum().backward()) == 2 * once + biases
 
 
+@pytest.mark.usefixtures("torch_loops")
 def test_leaves_of_a_table_cost_as_much_as_the_table_has_rows():
     op, plan, table = BinaryGRU(8), plan_tree([16, 16]), normal(4, 8, dtype=torch.float32)
     x = TableRows(table, torch.arange(32) % 4)

@@ -9,8 +9,10 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import types
 from numba.extending import intrinsic
+
+from treefold.kernels.compiling import compiled
 
 _HALF, _ONE, _TWO = np.float32(0.5), np.float32(1), np.float32(2)
 _LOG2_E, _MAX_POWER = np.float32(math.log2(math.e)), np.float32(126)
@@ -20,10 +22,8 @@ _P1, _P2, _P3, _P4, _P5, _P6, _P7 = (
     np.float32(math.log(2) ** i / math.factorial(i)) for i in range(1, 8)
 )
 
-# Fused multiply-adds are welcome; nothing else about floats is loosened. Loops are kept to a few
-# arrays each, so that the compiler can prove, or check quickly, that they do not overlap.
-_compiled = njit(error_model="numpy", fastmath={"contract"}, cache=True, nogil=True)
-_parallel = njit(error_model="numpy", fastmath={"contract"}, cache=True, nogil=True, parallel=True)
+# Loops are kept to a few arrays each, so that the compiler can prove, or check quickly, that they
+# do not overlap.
 
 
 @intrinsic
@@ -36,7 +36,7 @@ def _as_float(context, bits):
     )
 
 
-@_compiled
+@compiled
 def _sigmoid(x):
     power = min(max(-x * _LOG2_E, -_MAX_POWER), _MAX_POWER)
     whole = np.rint(power)
@@ -46,25 +46,30 @@ def _sigmoid(x):
     return _ONE / (_ONE + exponential) if x == x else x  # NaN stays NaN
 
 
-@_compiled
+@compiled
+def _tanh(x):
+    return _TWO * _sigmoid(_TWO * x) - _ONE
+
+
+@compiled
 def _gates(own, other, bias, gates):
     for c in range(gates.size):
         gates[c] = _sigmoid(own[c] + other[c] + bias[c])
 
 
-@_compiled
+@compiled
 def _new(own, bias, reset, hidden_new, new):
     for c in range(new.size):
-        new[c] = _TWO * _sigmoid(_TWO * (own[c] + bias[c] + reset[c] * hidden_new[c])) - _ONE
+        new[c] = _tanh(own[c] + bias[c] + reset[c] * hidden_new[c])
 
 
-@_compiled
+@compiled
 def _sum(x, y, out):
     for c in range(out.size):
         out[c] = x[c] + y[c]
 
 
-@_compiled
+@compiled
 def _mean(first_new, first_update, b, second_new, second_update, a, out):
     for c in range(out.size):
         first = first_new[c] + first_update[c] * (b[c] - first_new[c])
@@ -72,7 +77,7 @@ def _mean(first_new, first_update, b, second_new, second_update, a, out):
         out[c] = _HALF * (first + second)
 
 
-@_compiled
+@compiled
 def combine(projections, where, bias, rows, out, kept, start, stop):
     """Write a ⊕ b into `out`, and what its gradient needs into `kept`, from one pair to another.
 
@@ -100,19 +105,46 @@ def combine(projections, where, bias, rows, out, kept, start, stop):
             )
 
 
-@_compiled
+@compiled
+def _of_pair(from_a, from_b, bias, a, b, out):
+    n = out.size
+    for c in range(n):
+        first_reset = _sigmoid(from_a[c] + from_b[3 * n + c] + bias[c])
+        second_reset = _sigmoid(from_b[c] + from_a[3 * n + c] + bias[c])
+        first_update = _sigmoid(from_a[n + c] + from_b[4 * n + c] + bias[n + c])
+        second_update = _sigmoid(from_b[n + c] + from_a[4 * n + c] + bias[n + c])
+        first_hidden = first_reset * (from_b[5 * n + c] + bias[3 * n + c])
+        second_hidden = second_reset * (from_a[5 * n + c] + bias[3 * n + c])
+        first = _tanh(from_a[2 * n + c] + bias[2 * n + c] + first_hidden)
+        second = _tanh(from_b[2 * n + c] + bias[2 * n + c] + second_hidden)
+        first += first_update * (b[c] - first)
+        second += second_update * (a[c] - second)
+        out[c] = _HALF * (first + second)
+
+
+@compiled
+def combine_finally(projections, where, bias, rows, out, start, stop):
+    """What `combine` does where no gradient is to come, in one loop per pair."""
+    for pair in range(start, stop):
+        first, second = where[2 * pair], where[2 * pair + 1]
+        for i in range(out.shape[1]):
+            a, b = rows[2 * pair, i], rows[2 * pair + 1, i]
+            _of_pair(projections[first, i], projections[second, i], bias, a, b, out[pair, i])
+
+
+@compiled
 def _to_update(grad, x, new, update, out):
     for c in range(out.size):
         out[c] = _HALF * grad[c] * (_ONE - update[c]) * update[c] * (x[c] - new[c])
 
 
-@_compiled
+@compiled
 def _to_new(grad, update, new, out):
     for c in range(out.size):
         out[c] = _HALF * grad[c] * (_ONE - update[c]) * (_ONE - new[c] * new[c])
 
 
-@_compiled
+@compiled
 def _to_hidden_new(to_new, reset, out, total):
     for c in range(out.size):
         found = to_new[c] * reset[c]
@@ -120,31 +152,31 @@ def _to_hidden_new(to_new, reset, out, total):
         total[c] += found
 
 
-@_compiled
+@compiled
 def _to_reset(to_hidden_new, hidden_new, reset, out):
     for c in range(out.size):
         out[c] = to_hidden_new[c] * hidden_new[c] * (_ONE - reset[c])
 
 
-@_compiled
+@compiled
 def _add_half_product(x, y, out):
     for c in range(out.size):
         out[c] += _HALF * x[c] * y[c]
 
 
-@_compiled
+@compiled
 def _copy(x, out):
     for c in range(out.size):
         out[c] = x[c]
 
 
-@_compiled
+@compiled
 def _add(x, out):
     for c in range(out.size):
         out[c] += x[c]
 
 
-@_compiled
+@compiled
 def _cell_backward(grad, x, cell, grad_x, to_own, to_other, grad_bias):
     """One of a pair's two cells: its gradients by both rows' projections, and by `x` itself."""
     n = grad.size
@@ -160,7 +192,7 @@ def _cell_backward(grad, x, cell, grad_x, to_own, to_other, grad_bias):
     _add(to_own[: 3 * n], grad_bias[: 3 * n])
 
 
-@_compiled
+@compiled
 def combine_backward(
     grad, rows, kept, grad_rows, grad_projections, where, adds, grad_bias, start, stop
 ):
@@ -177,26 +209,3 @@ def combine_backward(
             if adds:
                 _add(into_a, to_a)
                 _add(into_b, to_b)
-
-
-@_parallel
-def combine_in_parts(projections, where, bias, rows, out, kept, num_parts):
-    """All pairs, on several threads."""
-    for part in prange(num_parts):
-        start, stop = part * len(out) // num_parts, (part + 1) * len(out) // num_parts
-        combine(projections, where, bias, rows, out, kept, start, stop)
-
-
-@_parallel
-def combine_backward_in_parts(
-    grad, rows, kept, grad_rows, grad_projections, where, grad_bias, num_parts
-):
-    """All pairs on several threads; gradients of projections are written, not added to."""
-    sums = np.zeros((num_parts, grad_bias.size), np.float32)
-    for part in prange(num_parts):
-        start, stop = part * len(grad) // num_parts, (part + 1) * len(grad) // num_parts
-        combine_backward(
-            grad, rows, kept, grad_rows, grad_projections, where, False, sums[part], start, stop
-        )
-    for part in range(num_parts):
-        _add(sums[part], grad_bias)

@@ -1,5 +1,6 @@
 """Which threads compiled loops run on."""
 
+import torch
 from numba import njit, prange, threading_layer
 
 
@@ -12,6 +13,11 @@ def _count(n):
 
 
 def start_threads() -> str:
-    """Start them, and say whose they are: `omp`, `tbb` or `workqueue`."""
+    """Start them, and say whose they are: `omp`, `tbb` or `workqueue`.
+
+    Torch keeps its number of threads, which numba sets to its own where both use one OpenMP.
+    """
+    before = torch.get_num_threads()
     _count(2)
+    torch.set_num_threads(before)
     return str(threading_layer())

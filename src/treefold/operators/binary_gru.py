@@ -1,5 +1,6 @@
 """Binary-GRU: a GRU cell made commutative by averaging both argument orders."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import cast
@@ -7,8 +8,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from treefold.operators.binary_gru_fold import Work, fold_binary_gru
-from treefold.operators.binary_gru_inference import infer_nodes
+from treefold.operators.binary_gru_fold import fold_binary_gru
+from treefold.operators.binary_gru_work import Work
 from treefold.operators.operator import Operator
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.transforms import are_transforms_active
@@ -17,9 +18,7 @@ from treefold.reduction import (
     Rows,
     TableRows,
     TreePlan,
-    collect_groups,
     fold_levels,
-    take_rows,
 )
 from treefold.shapes import Float
 
@@ -103,50 +102,37 @@ class BinaryGRU(Operator):
         table, rows = (x.table, x.rows) if isinstance(x, TableRows) else (x, None)
         table = self._checked(table)
         feature, state_type = table.shape[1:], _state_type(table)
-        weight = torch.cat([self.cell.weight_ih, self.cell.weight_hh]).to(state_type)
-        bias = torch.cat([self.cell.bias_ih, self.cell.bias_hh]).to(state_type)
-        identity = self.identity.to(state_type)
+        parameters = [tensor.to(state_type) for tensor in (*self.cell.parameters(), self.identity)]
         source = table.to(state_type).reshape(table.shape[0], prod(feature[:-1]), self.channels)
         source = source.contiguous()
 
         def plain(x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
             leaves = x if rows is None else TableRows(x, rows)
-            fold = fold_levels(_PlainBinaryGRU(*parameters), leaves, plan)
+            fold = fold_levels(_PlainBinaryGRU(parameters[:4], parameters[4]), leaves, plan)
             return cast(Tensor, fold.groups), cast(Tensor, fold.nodes)
 
         groups: Tensor
         nodes: Tensor | None
         if are_transforms_active():
-            groups, nodes = plain(source, weight, bias, identity)
+            groups, nodes = plain(source, *parameters)
         else:
-            leaves = plan.leaves if rows is None else rows[plan.leaves]
+            tensors = (source, *parameters)
             work = Work(
                 plan,
-                leaves,
+                plan.leaves if rows is None else rows[plan.leaves],
+                row_shape=(source.shape[1], self.channels),
                 shared=table.shape[0] < plan.num_rows,
                 precision=_multiplication_type(table),
                 plain=plain,
                 is_permutation=rows is None,
+                keeps=torch.is_grad_enabled() and any(each.requires_grad for each in tensors),
                 shows_nodes=shows_nodes,
             )
-            groups, nodes = fold_binary_gru(source, weight, bias, identity, work)
+            groups, nodes = fold_binary_gru(work, *tensors)
         groups = groups.to(table.dtype).view(plan.num_groups, *feature)
         if nodes is not None:
             nodes = nodes.to(table.dtype).view(plan.num_applications, *feature)
         return groups, nodes
-
-    @torch.no_grad()
-    def infer_tree(self, x: Rows, plan: TreePlan) -> Tensor:
-        """The groups that `fold_tree` gives, to rounding, in less time and without gradients."""
-        table = self._checked(x.table if isinstance(x, TableRows) else x)
-        is_plain = table.dim() == 2 and _multiplication_type(table) == _state_type(table)
-        if not is_plain or are_transforms_active():
-            return cast(Tensor, self.fold_tree(x, plan).groups)
-        weight = torch.cat([self.cell.weight_ih, self.cell.weight_hh]).to(table.dtype)
-        bias = torch.cat([self.cell.bias_ih, self.cell.bias_hh]).to(table.dtype)
-        leaves = cast(Tensor, take_rows(x, plan.leaves))
-        nodes = infer_nodes(leaves, weight, bias, plan)
-        return cast(Tensor, collect_groups(self, leaves, nodes, plan))
 
     def _checked(self, rows: object) -> Tensor:
         if not isinstance(rows, Tensor):
@@ -165,13 +151,11 @@ class BinaryGRU(Operator):
 class _PlainBinaryGRU:
     """The same operator in torch's own cell, differentiable as often as one likes."""
 
-    weight: Tensor
-    bias: Tensor
+    parameters: Sequence[Tensor]
     identity: Tensor
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        parameters = (*self.weight.chunk(2), *self.bias.chunk(2))
-        return (gru_step(a, b, *parameters) + gru_step(b, a, *parameters)) / 2
+        return (gru_step(a, b, *self.parameters) + gru_step(b, a, *self.parameters)) / 2
 
 
 def _state_type(rows: Tensor) -> torch.dtype:

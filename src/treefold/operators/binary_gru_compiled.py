@@ -1,6 +1,8 @@
-"""Binary-GRU's arithmetic in compiled loops, on as many threads as torch has."""
+"""Binary-GRU's loops, compiled, on as many threads as torch has; for float32 on CPUs."""
 
+from collections.abc import Iterator, Sequence
 from functools import cache
+from math import prod
 from os import getpid
 
 import numba
@@ -8,86 +10,138 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from treefold.kernels import binary_gru
+from treefold.kernels.binary_gru_fold import (
+    MIN_NUMBERS,
+    NUM_ROOMS,
+    Rooms,
+    Sums,
+    Tree,
+    fold,
+    fold_backward,
+)
+from treefold.kernels.blas import CAN_BE_ALONE
 from treefold.kernels.threads import start_threads
-from treefold.operators.binary_gru_kernel import NUM_KEPT, NUM_PROJECTIONS, Projections
+from treefold.operators.binary_gru_kernel import NUM_KEPT, NUM_PROJECTIONS
+from treefold.operators.binary_gru_work import Work
+from treefold.operators.workspace import Lease
 
-MIN_NUMBERS = 1 << 14
-"""How many numbers of a run's outcome are worth another thread."""
 
+class CompiledLoops:
+    """What `TorchLoops` does, with gates in one pass over memory and no calls between levels."""
 
-class Compiled:
-    """What `InTorch` does, in one pass over memory; for float32 on CPUs."""
+    def __init__(self) -> None:
+        _process_with_threads()  # before anything that is compiled for threads starts them
 
-    def prepare(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """The weights as they are; the biases of reset, update, new and hidden new."""
-        sides = bias.view(2, NUM_PROJECTIONS // 2, -1)
-        both = sides.sum(0)
-        both[2] = sides[0, 2]
-        return weight, torch.cat([both, sides[1, 2:]]).view(-1)
-
-    def combine(
-        self, projections: Projections, bias: Tensor, rows: Tensor, out: Tensor, kept: Tensor
-    ) -> None:
-        """Write a ⊕ b into `out`, and what its gradient needs into `kept`."""
-        arrays = (
-            _flat(projections.source),
-            _where(projections, rows),
-            bias.numpy(),
-            *(rows.numpy(), out.numpy(), _flat(kept)),
-        )
-        num_parts = _num_parts(out)
-        if num_parts == 1:
-            binary_gru.combine(*arrays, 0, len(out))
-        else:
-            binary_gru.combine_in_parts(*arrays, num_parts)
-
-    def combine_backward(
+    def forward(
         self,
-        grad: Tensor,
-        rows: Tensor,
-        kept: Tensor,
-        grad_rows: Tensor,
-        grad_projections: Projections,
-        grad_bias: Tensor,
+        work: Work,
+        inputs: tuple[Tensor, Tensor, Tensor],
+        states: Tensor,
+        kept: Tensor | None,
     ) -> None:
-        """Add to `grad_rows` and `grad_bias`; write `grad_projections`, or add to them."""
-        arrays = (
-            *(grad.numpy(), rows.numpy(), _flat(kept), grad_rows.numpy()),
-            _flat(grad_projections.source),
-            _where(grad_projections, rows),
+        """Make the nodes in `states`, and write what the gradients need into `kept`."""
+        x, weight, bias = inputs
+        space = _Space(work, x)
+        fold(
+            states.numpy(),
+            _tree(work),
+            _table(work, x),
+            weight.numpy(),
+            _bias_of_kinds(bias.numpy()),
+            _joined(states.new_empty(0, 1, NUM_KEPT, 1) if kept is None else kept),
+            space.rooms,
+            space.num_threads,
         )
-        adds = grad_projections.where is not None
-        num_parts = 1 if adds else _num_parts(grad)  # threads must not add to the same rows
-        if num_parts == 1:
-            binary_gru.combine_backward(*arrays, adds, grad_bias.numpy(), 0, len(grad))
-        else:
-            binary_gru.combine_backward_in_parts(*arrays, grad_bias.numpy(), num_parts)
 
-    def bias_room(self, bias: Tensor) -> Tensor:
-        """Zeros to which gradients of reset, update, new and hidden new are added."""
-        return bias.new_zeros(NUM_KEPT * bias.numel() // NUM_PROJECTIONS)
+    def backward(
+        self,
+        work: Work,
+        inputs: tuple[Tensor, Tensor, Tensor],
+        states: Tensor,
+        kept: Tensor,
+        grad_states: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Add to `grad_states`; the gradients of the table, the weights and the biases."""
+        x, weight, _ = inputs
+        space, channels = _Space(work, x), x.shape[2]
+        grad_table = torch.zeros_like(x if work.shared else x[:0])
+        grad_weight = np.zeros((space.num_parts, *weight.shape), np.float32)
+        grad_bias = np.zeros((space.num_parts, NUM_KEPT * channels), np.float32)
+        num_waiting = np.zeros(space.num_parts, np.int64)
+        fold_backward(
+            states.numpy(),
+            grad_states.numpy(),
+            _tree(work),
+            _table(work, x),
+            weight.numpy(),
+            _joined(kept),
+            space.rooms,
+            Sums(grad_weight, grad_bias, space.waiting, num_waiting),
+            grad_table.numpy(),
+            space.num_threads,
+        )
+        reset, update, new, hidden_new = grad_bias[0].reshape(NUM_KEPT, channels)
+        to_bias = np.concatenate([reset, update, new, reset, update, hidden_new])
+        return grad_table, torch.from_numpy(grad_weight[0]), torch.from_numpy(to_bias)
 
-    def bias_gradient(self, found: Tensor) -> Tensor:
-        """The gradient of the biases, from what was found for each kind."""
-        reset, update, new, hidden_new = found.chunk(NUM_KEPT)
-        return torch.cat([reset, update, new, reset, update, hidden_new])
+
+class _Space:
+    """The memory that loops work in, and for how many threads."""
+
+    def __init__(self, work: Work, x: Tensor) -> None:
+        num_rows, (inner, channels) = work.rows_per_run, work.row_shape
+        numbers = max(1, inner * channels)
+        self.num_parts = _max_parts() if num_rows * numbers >= 4 * MIN_NUMBERS else 1
+        self.num_threads = 1 if self.num_parts > 1 else torch.get_num_threads()
+        # A part has its share of a run, or all of one that is too small to be cut.
+        share = 2 * -(-num_rows // (2 * self.num_parts))
+        per_part = min(num_rows, max(share, 4 * MIN_NUMBERS // numbers + 2))
+        projected = per_part + (len(x) if work.shared else 0)
+        shapes = (
+            (self.num_parts, projected, inner, NUM_PROJECTIONS * channels),
+            (NUM_ROOMS, num_rows, inner, channels),
+            (self.num_parts, per_part, inner, channels),
+        )
+        self._lease = Lease((sum(map(prod, shapes)),), x)
+        projections, rows, self.waiting = _cut(self._lease.tensor.numpy(), shapes)
+        self.rooms = Rooms(projections, rows, *np.empty((2, num_rows), np.int64))
 
 
-def _flat(tensor: Tensor) -> np.ndarray:
-    return tensor.view(*tensor.shape[:2], -1).numpy()
+def _cut(block: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> Iterator[np.ndarray]:
+    """Arrays of these shapes, one behind the other."""
+    start = 0
+    for shape in shapes:
+        yield block[start : start + prod(shape)].reshape(shape)
+        start += prod(shape)
 
 
-def _where(projections: Projections, rows: Tensor) -> np.ndarray:
-    return np.arange(len(rows)) if projections.where is None else projections.where.numpy()
+def _tree(work: Work) -> Tree:
+    runs = [(first, count, -1 if start is None else start) for first, count, start in work.runs]
+    table_rows = work.leaves.numpy() if work.shared else np.empty(0, np.int64)
+    return Tree(np.array(runs, np.int64).reshape(-1, 3), work.plan.children.numpy(), table_rows)
 
 
-def _num_parts(out: Tensor) -> int:
-    """How many threads are worth it; they are set up to run."""
-    worth = min(torch.get_num_threads(), out.numel() // MIN_NUMBERS)
-    if worth < 2 or _process_with_threads() != getpid():
+def _table(work: Work, x: Tensor) -> np.ndarray:
+    return x.numpy() if work.shared else np.empty((0, *work.row_shape), np.float32)
+
+
+def _bias_of_kinds(bias: np.ndarray) -> np.ndarray:
+    """The biases of reset and update (both sides together), new and hidden new."""
+    sides = bias.reshape(2, NUM_PROJECTIONS // 2, -1)
+    return np.concatenate([*sides[:, :2].sum(0), sides[0, 2], sides[1, 2]])
+
+
+def _joined(kept: Tensor) -> np.ndarray:
+    """With the last two axes as one."""
+    return kept.flatten(2).numpy()
+
+
+def _max_parts() -> int:
+    """How many threads may share a run; they are set up to do so."""
+    num_threads = torch.get_num_threads()
+    if num_threads < 2 or not CAN_BE_ALONE or _process_with_threads() != getpid():
         return 1
-    num_parts: int = min(worth, numba.config.NUMBA_NUM_THREADS)
+    num_parts: int = min(num_threads, numba.config.NUMBA_NUM_THREADS)
     numba.set_num_threads(num_parts)
     return num_parts
 

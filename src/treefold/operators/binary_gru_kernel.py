@@ -40,62 +40,45 @@ def doubled_new(projection: Tensor) -> Tensor:
     return doubled
 
 
-class InTorch:
-    """The arithmetic in torch's operations, for any device and type of number.
+def combine(
+    projections: Projections, bias: Tensor, rows: Tensor, out: Tensor, kept: Tensor
+) -> None:
+    """Write a ⊕ b into `out`, and what its gradient needs into `kept`.
 
-    Projections called new are doubled, because tanh x = 2 σ(2x) - 1 takes a third of the time of
-    `torch.tanh` on CPUs.
+    Both are overwritten, and so are projections that lie side by side. Projections and biases
+    called new come doubled, because tanh x = 2 σ(2x) - 1 takes a third of the time of `torch.tanh`
+    on CPUs.
     """
+    source, where = projections
+    if where is None:
+        _combine(source.add_(bias), rows, out, kept)
+        return
+    lease = Lease((where.numel(), *source.shape[1:]), source)
+    torch.index_select(source, 0, where, out=lease.tensor)
+    _combine(lease.tensor.add_(bias), rows, out, kept)
 
-    def prepare(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights to project with, and biases to combine with."""
-        return doubled_new(weight), doubled_new(bias).view(NUM_PROJECTIONS, -1)
 
-    def combine(
-        self, projections: Projections, bias: Tensor, rows: Tensor, out: Tensor, kept: Tensor
-    ) -> None:
-        """Write a ⊕ b into `out`, and what its gradient needs into `kept`.
+def combine_backward(
+    grad: Tensor,
+    rows: Tensor,
+    kept: Tensor,
+    grad_rows: Tensor,
+    grad_projections: Projections,
+    grad_bias: Tensor,
+) -> None:
+    """Add to `grad_rows` what reaches the rows directly, and to `grad_bias`.
 
-        Both are overwritten, and so are projections that lie side by side.
-        """
-        source, where = projections
-        if where is None:
-            _combine(source.add_(bias), rows, out, kept)
-            return
-        lease = Lease((where.numel(), *source.shape[1:]), source)
-        torch.index_select(source, 0, where, out=lease.tensor)
-        _combine(lease.tensor.add_(bias), rows, out, kept)
-
-    def combine_backward(
-        self,
-        grad: Tensor,
-        rows: Tensor,
-        kept: Tensor,
-        grad_rows: Tensor,
-        grad_projections: Projections,
-        grad_bias: Tensor,
-    ) -> None:
-        """Add to `grad_rows` what reaches the rows directly, and to `grad_bias`.
-
-        `grad_projections`, none of them doubled, are written where they lie side by side, and
-        added to at the places they are gathered from.
-        """
-        source, where = grad_projections
-        lease = None if where is None else Lease((where.numel(), *source.shape[1:]), source)
-        found = source if lease is None else lease.tensor
-        _combine_backward(grad, rows, kept, grad_rows, found)
-        flat = found.view(-1, grad_bias.numel())
-        grad_bias.unsqueeze(0).addmm_(flat.new_ones(1, flat.shape[0]), flat)
-        if where is not None:
-            source.index_add_(0, where, found)
-
-    def bias_room(self, bias: Tensor) -> Tensor:
-        """Zeros to which `combine_backward` adds."""
-        return torch.zeros_like(bias)
-
-    def bias_gradient(self, found: Tensor) -> Tensor:
-        """The gradient of the biases, from what was added up."""
-        return found
+    `grad_projections`, none of them doubled, are written where they lie side by side, and added to
+    at the places they are gathered from.
+    """
+    source, where = grad_projections
+    lease = None if where is None else Lease((where.numel(), *source.shape[1:]), source)
+    found = source if lease is None else lease.tensor
+    _combine_backward(grad, rows, kept, grad_rows, found)
+    flat = found.view(-1, grad_bias.numel())
+    grad_bias.unsqueeze(0).addmm_(flat.new_ones(1, flat.shape[0]), flat)
+    if where is not None:
+        source.index_add_(0, where, found)
 
 
 def _combine(projections: Tensor, rows: Tensor, out: Tensor, kept: Tensor) -> None:

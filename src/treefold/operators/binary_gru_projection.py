@@ -1,24 +1,15 @@
 """The multiplications of a Binary-GRU fold: stacked weights times rows, and their gradients."""
 
 from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from treefold.operators.binary_gru_kernel import Projections
 
-
-class Run(NamedTuple):
-    """Some pairs of one level: the nodes they make, and where their rows lie in the buffer."""
-
-    nodes: slice
-    rows: slice | Tensor
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows meet."""
-        return 2 * len(range(self.nodes.start, self.nodes.stop))
+Places: TypeAlias = slice | Tensor
+"""Where the rows of a run lie in the buffer of all states."""
 
 
 @runtime_checkable
@@ -34,7 +25,7 @@ class Projection(Protocol):
         """Before the first run forward."""
         ...
 
-    def project(self, rows: Tensor, run: Run) -> Projections:
+    def project(self, rows: Tensor, places: Places) -> Projections:
         """The projections of a run's rows, in a buffer that the next call overwrites."""
         ...
 
@@ -42,11 +33,11 @@ class Projection(Protocol):
         """Before the first run backward."""
         ...
 
-    def room(self, run: Run) -> Projections:
+    def room(self, places: Places) -> Projections:
         """Where the gradient of a run's projections goes."""
         ...
 
-    def backward(self, rows: Tensor, grad_rows: Tensor, run: Run) -> None:
+    def backward(self, rows: Tensor, grad_rows: Tensor, places: Places) -> None:
         """Take in what was put into the `room`; add to `grad_rows` what belongs there."""
         ...
 
@@ -73,7 +64,7 @@ class Dense:
 
     start_backward = start
 
-    def project(self, rows: Tensor, run: Run | None = None) -> Projections:
+    def project(self, rows: Tensor, places: Places | None = None) -> Projections:
         """Multiply."""
         out = self.buffer[: rows.shape[0]]
         flat = out.view(-1, self.weight.shape[0])
@@ -83,9 +74,9 @@ class Dense:
             flat.copy_(_flat(rows).to(self.weight.dtype) @ self.weight.t())
         return Projections(out, None)
 
-    def room(self, run: Run) -> Projections:
+    def room(self, places: Places) -> Projections:
         """The next free rows of the buffer."""
-        return Projections(self.take(run.num_rows), None)
+        return Projections(self.take(_num_places(places)), None)
 
     def take(self, num_rows: int) -> Tensor:
         """The next free rows of the buffer, which is emptied first if it has too few."""
@@ -99,7 +90,7 @@ class Dense:
         """Where the rows that were taken last begin."""
         return self._ready
 
-    def backward(self, rows: Tensor, grad_rows: Tensor, run: Run | None = None) -> None:
+    def backward(self, rows: Tensor, grad_rows: Tensor, places: Places | None = None) -> None:
         """Multiply to the rows; keep them, for the weights, until the buffer is full."""
         flat = self._grad(self._ready)
         if flat.dtype == rows.dtype:
@@ -127,3 +118,7 @@ class Dense:
 
 def _flat(rows: Tensor) -> Tensor:
     return rows.view(-1, rows.shape[-1])
+
+
+def _num_places(places: Places) -> int:
+    return len(range(places.start, places.stop)) if isinstance(places, slice) else len(places)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from treefold.operators.binary_gru_kernel import Projections
-from treefold.operators.binary_gru_projection import Dense, Run
+from treefold.operators.binary_gru_projection import Dense, Places
 
 
 class Shared:
@@ -28,40 +28,40 @@ class Shared:
         """Project the table."""
         self.of_table.project(self.table)
 
-    def project(self, rows: Tensor, run: Run) -> Projections:
+    def project(self, rows: Tensor, places: Places) -> Projections:
         """Gather for leaves, multiply for nodes."""
-        if self._are_leaves(run):
-            return Projections(self.buffer, self.leaves[run.rows])
-        if isinstance(run.rows, slice):
+        if self._are_leaves(places):
+            return Projections(self.buffer, self.leaves[places])
+        if isinstance(places, slice):
             return self.of_nodes.project(rows)
-        is_node = self._is_node(run.rows)
+        is_node = self._is_node(places)
         self.of_nodes.project(rows[is_node])
-        return self._gathered(run.rows, is_node, 0)
+        return self._gathered(places, is_node, 0)
 
     def start_backward(self) -> None:
         """Nothing has reached the table yet."""
         self.of_table.take(len(self.table)).zero_()
 
-    def room(self, run: Run) -> Projections:
+    def room(self, places: Places) -> Projections:
         """Leaves add to the table's gradient; nodes have rows of their own."""
-        if self._are_leaves(run):
-            return Projections(self.buffer, self.leaves[run.rows])
-        if isinstance(run.rows, slice):
-            return self.of_nodes.room(run)
-        is_node = self._is_node(run.rows)
+        if self._are_leaves(places):
+            return Projections(self.buffer, self.leaves[places])
+        if isinstance(places, slice):
+            return self.of_nodes.room(places)
+        is_node = self._is_node(places)
         self.of_nodes.take(int(is_node.sum())).zero_()
-        return self._gathered(run.rows, is_node, self.of_nodes.first_taken)
+        return self._gathered(places, is_node, self.of_nodes.first_taken)
 
-    def backward(self, rows: Tensor, grad_rows: Tensor, run: Run) -> None:
+    def backward(self, rows: Tensor, grad_rows: Tensor, places: Places) -> None:
         """Multiply for nodes; leaves have been added up."""
-        if self._are_leaves(run):
+        if self._are_leaves(places):
             return
-        if isinstance(run.rows, slice):
-            self.of_nodes.backward(rows, grad_rows, run)
+        if isinstance(places, slice):
+            self.of_nodes.backward(rows, grad_rows, places)
             return
-        is_node = self._is_node(run.rows)
+        is_node = self._is_node(places)
         grad_nodes = grad_rows[is_node]
-        self.of_nodes.backward(rows[is_node], grad_nodes, run)
+        self.of_nodes.backward(rows[is_node], grad_nodes, places)
         grad_rows[is_node] = grad_nodes
 
     def finish(self, grad_table: Tensor) -> None:
@@ -70,8 +70,8 @@ class Shared:
         self.of_table.backward(self.table, grad_table)
         self.of_table.finish()
 
-    def _are_leaves(self, run: Run) -> bool:
-        return isinstance(run.rows, slice) and run.rows.start < len(self.leaves)
+    def _are_leaves(self, places: Places) -> bool:
+        return isinstance(places, slice) and places.start < len(self.leaves)
 
     def _is_node(self, places: Tensor) -> Tensor:
         return places >= len(self.leaves)

@@ -9,7 +9,6 @@ from treefold.reduction.chain import (
     start_states,
 )
 from treefold.reduction.groups import Groups
-from treefold.reduction.inference import infer_reduce
 from treefold.reduction.plan import Level, TreePlan
 from treefold.reduction.planning import Bracketing, plan_tree
 from treefold.reduction.rows import Rows, TableRows, take_rows
@@ -38,7 +37,6 @@ __all__ = [
     "fold_levels",
     "fold_nodes",
     "fold_steps",
-    "infer_reduce",
     "plan_tree",
     "start_states",
     "take_rows",

@@ -74,6 +74,15 @@ class TreePlan:
         return empty.nonzero().squeeze(1)
 
     @cached_property
+    def group_places(self) -> Int[Tensor, " groups"]:
+        """Where each group ends up, as a place in [leaves, nodes]; 0 for those without rows."""
+        places = torch.zeros(self.num_groups, dtype=torch.int64, device=self.leaves.device)
+        first_single = self.num_rows - self.num_singles
+        places[self.single_groups] = torch.arange(first_single, self.num_rows, device=places.device)
+        places[self.root_groups] = self.num_rows + self.root_nodes
+        return places
+
+    @cached_property
     def children(self) -> Int[Tensor, " nodes 2"]:
         """Left and right child of each node, as places in [leaves, nodes].
 

@@ -1,7 +1,7 @@
 """The fold over trees: one operator call per level, for all groups of a batch at once."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -22,7 +22,6 @@ class Fold(NamedTuple):
     """One row per application of the operator, numbered as in `TreePlan.children`."""
 
 
-@runtime_checkable
 class FoldsTrees(Protocol):
     """An operator that knows a faster way to do what `fold_levels` does."""
 
@@ -31,7 +30,6 @@ class FoldsTrees(Protocol):
         ...
 
 
-@runtime_checkable
 class ReducesTrees(Protocol):
     """An operator that is faster still where nobody asks for the nodes on the way."""
 
@@ -47,15 +45,18 @@ def tree_reduce(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> State:
     tensors where the operator's states are tuples, or `TableRows` where rows repeat.
     """
     _require_rows(x, plan)
-    return (
-        op.reduce_tree(x, plan) if isinstance(op, ReducesTrees) else tree_fold(op, x, plan).groups
-    )
+    # For every batch of a training, `isinstance` with a protocol is too slow.
+    if hasattr(op, "reduce_tree"):
+        return cast(ReducesTrees, op).reduce_tree(x, plan)
+    return tree_fold(op, x, plan).groups
 
 
 def tree_fold(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> Fold:
     """Fold as `tree_reduce` does, and give every node of the trees as well."""
     _require_rows(x, plan)
-    return op.fold_tree(x, plan) if isinstance(op, FoldsTrees) else fold_levels(op, x, plan)
+    if hasattr(op, "fold_tree"):
+        return cast(FoldsTrees, op).fold_tree(x, plan)
+    return fold_levels(op, x, plan)
 
 
 def fold_levels(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> Fold:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid
-from treefold.reduction import Groups, TableRows, TreePlan, infer_reduce
+from treefold.reduction import Groups, TableRows, TreePlan, tree_reduce
 from treefold.reduction.subtrees import Subtrees, cut_trees, plan_joining
 from treefold.shapes import Float, Int
 
@@ -62,8 +62,8 @@ class ChunkedPlan:
         parts = table.new_empty(self.join.num_rows, *table.shape[1:])
         for chunk in self.chunks:
             here = rows[self.order[chunk.rows]]
-            parts[chunk.parts] = _tensor(infer_reduce(op, TableRows(table, here), chunk.plan))
-        return _tensor(infer_reduce(op, parts, self.join))
+            parts[chunk.parts] = _tensor(tree_reduce(op, TableRows(table, here), chunk.plan))
+        return _tensor(tree_reduce(op, parts, self.join))
 
 
 def plan_chunks(groups: Groups, rows_per_chunk: int) -> ChunkedPlan:

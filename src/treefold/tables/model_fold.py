@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from treefold.algebra import Monoid
-from treefold.reduction import Bracketing, Groups, TableRows, infer_reduce, plan_tree
+from treefold.reduction import Bracketing, Groups, TableRows, plan_tree, tree_reduce
 from treefold.shapes import Float, Int
 
 
@@ -43,7 +43,7 @@ class ModelFold:
         """One state per group, from integers `[n]` or states `[n, channels]`."""
         rows = x if x.is_floating_point() else TableRows(self.table, x)
         plan = plan_tree(groups.sizes, self.bracketing)
-        folded = infer_reduce(self.operator, rows[groups.order], plan)
+        folded = tree_reduce(self.operator, rows[groups.order], plan)
         assert isinstance(folded, Tensor)
         return folded
 

@@ -1,0 +1,97 @@
+"""Matrix multiplication for compiled loops: that of torch's own library.
+
+Arrays are float32 and contiguous. The last axis is the columns of a matrix, whose rows are all the
+others together.
+"""
+
+import ctypes
+from pathlib import Path
+
+import llvmlite.binding
+import numpy as np
+import torch
+from numba import types
+from numba.extending import get_cython_function_address
+
+from treefold.kernels.compiling import compiled
+
+_AS_IT_IS, _TRANSPOSED = np.uint8(ord("N")), np.uint8(ord("T"))
+
+
+def _address_in_torch(name: str) -> int | None:
+    """Of a function of torch's library; None if it is not shown there."""
+    for library in (Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*"):
+        try:
+            function = getattr(ctypes.CDLL(str(library)), name)
+        except (OSError, AttributeError):
+            continue
+        return ctypes.cast(function, ctypes.c_void_p).value
+    return None
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
+def _set_nothing(_: int) -> int:
+    return 0
+
+
+_multiplication = _address_in_torch("sgemm_")
+_number_of_threads = _address_in_torch("MKL_Set_Num_Threads_Local")
+
+CAN_BE_ALONE = _multiplication is not None and _number_of_threads is not None
+"""Whether a thread can be told to multiply by itself, without help from others."""
+
+llvmlite.binding.add_symbol(
+    "treefold_sgemm",
+    _multiplication or get_cython_function_address("scipy.linalg.cython_blas", "sgemm"),
+)
+llvmlite.binding.add_symbol(
+    "treefold_set_threads",
+    _number_of_threads or ctypes.cast(_set_nothing, ctypes.c_void_p).value,
+)
+
+# Thirteen addresses: two letters, three sizes, a factor, two matrices with the distances of their
+# columns, a factor, the outcome and the distance of its columns.
+_sgemm = types.ExternalFunction("treefold_sgemm", types.void(*[types.uintp] * 13))
+set_threads = types.ExternalFunction("treefold_set_threads", types.int32(types.int32))
+"""How many threads multiply what this thread asks for, 0 for torch's number; returns the last."""
+
+
+@compiled
+def _multiply(left, left_mode, right, right_mode, columns, rows, inner, out, beta):
+    """Write `right` times `left` into `out`, or add it: BLAS sees all of them transposed."""
+    letters, numbers = np.empty(2, np.uint8), np.empty(6, np.int32)
+    letters[0], letters[1] = left_mode, right_mode
+    numbers[0], numbers[1], numbers[2] = columns, rows, inner
+    numbers[3], numbers[4], numbers[5] = left.shape[-1], right.shape[-1], out.shape[-1]
+    factors = np.array([1, beta], np.float32)
+    letter, number, factor = letters.ctypes.data, numbers.ctypes.data, factors.ctypes.data
+    _sgemm(
+        *(letter, letter + 1, number, number + 4, number + 8, factor),
+        *(left.ctypes.data, number + 12, right.ctypes.data, number + 16),
+        *(factor + 4, out.ctypes.data, number + 20),
+    )
+    return letters[0] + numbers[0] + factors[0]  # all three live until here
+
+
+@compiled
+def project(rows, weight, out):
+    """Write `rows` [n, c] times `weight` [m, c], transposed, into `out` [n, m]."""
+    m, c = weight.shape
+    if rows.size:
+        _multiply(weight, _TRANSPOSED, rows, _AS_IT_IS, m, rows.size // c, c, out, 0)
+
+
+@compiled
+def add_to_rows(grad, weight, out):
+    """Add `grad` [n, m] times `weight` [m, c] to `out` [n, c]."""
+    m, c = weight.shape
+    if grad.size:
+        _multiply(weight, _AS_IT_IS, grad, _AS_IT_IS, c, grad.size // m, m, out, 1)
+
+
+@compiled
+def add_to_weight(grad, rows, out):
+    """Add `grad` [n, m], transposed, times `rows` [n, c] to `out` [m, c]."""
+    m, c = out.shape
+    if grad.size:
+        _multiply(rows, _AS_IT_IS, grad, _TRANSPOSED, c, m, grad.size // m, out, 1)

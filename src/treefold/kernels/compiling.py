@@ -1,0 +1,9 @@
+"""How loops are compiled here: at their first use, for the types they meet, and kept on disk."""
+
+from numba import njit
+
+# Fused multiply-adds are welcome; nothing else about floats is loosened.
+_OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "cache": True, "nogil": True}
+
+compiled = njit(**_OPTIONS)
+on_threads = njit(parallel=True, **_OPTIONS)

@@ -1,0 +1,72 @@
+"""What a Binary-GRU fold works on, apart from the numbers, and in which order."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from treefold.reduction import TreePlan
+
+CHUNK = 1024 * 128
+"""Numbers of state per run of pairs, so that a run's projections stay in cache."""
+
+PlainFold: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
+
+
+class Run(NamedTuple):
+    """Some pairs of one level, in the buffer of all states: leaves, then nodes."""
+
+    first_node: int
+    num_pairs: int
+    first_row: int | None
+    """Pairs are neighbours from here on; None if they are the children of the nodes."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is folded: leaf i is row `leaves[i]` of the input; `row_shape` is (inner, channels).
+
+    `shared` says that the input is a table with fewer rows than there are leaves. Multiplications
+    are done in `precision`. `plain` is the same fold in differentiable operations.
+    `is_permutation` says that every row of the input is one leaf; `keeps` that a gradient is to
+    come; `shows_nodes` that somebody wants the nodes, whose memory then is not ours to use again.
+    """
+
+    plan: TreePlan
+    leaves: Tensor
+    row_shape: tuple[int, int]
+    shared: bool
+    precision: torch.dtype
+    plain: PlainFold
+    is_permutation: bool
+    keeps: bool
+    shows_nodes: bool
+
+    @property
+    def pairs_per_run(self) -> int:
+        """How many pairs of rows make a run: fewer if that is all there is to their time."""
+        numbers = CHUNK if self.keeps else CHUNK // 4
+        return max(1, numbers // max(1, prod(self.row_shape)))
+
+    @property
+    def rows_per_run(self) -> int:
+        """How many rows meet at once, at most."""
+        return 2 * min(self.pairs_per_run, self.plan.num_applications)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """The meetings in order, cut into runs that stay in cache."""
+        return tuple(self._runs())
+
+    def _runs(self) -> Iterator[Run]:
+        made, start, most = 0, 0, self.pairs_per_run
+        for level in self.plan.levels:
+            for low in range(0, level.num_pairs, most):
+                count = min(most, level.num_pairs - low)
+                yield Run(made + low, count, start + 2 * low if level.take is None else None)
+            start = self.plan.num_rows + made
+            made += level.num_pairs
