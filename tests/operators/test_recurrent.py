@@ -148,3 +148,53 @@ def test_second_derivatives_are_those_of_finite_differences(name):
 
 def test_printing_says_how_wide_a_cell_is():
     assert repr(RecurrentGRU(5)) == "RecurrentGRU(\n  5\n  (rnn): GRU(5, 5)\n)"
+
+
+LENGTHS = {
+    "ragged": [3, 0, 1, 8, 5, 2, 0, 1, 13],
+    "one long": [300],
+    "many": [9] * 70,
+    "single rows": [1, 1, 1],
+}
+
+
+def chains(cell, x, groups):
+    """The states at the end and the gradients by rows, start and weights."""
+    out = chain_reduce(cell, x, groups, cell.initial)
+    return [out, *torch.autograd.grad(weighted(out), [x, *cell.parameters()])]
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+@pytest.mark.parametrize("inner", [(), (3,)])
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_compiled_loops_agree_with_torchs_own_in_double_precision(lengths, inner, num_threads):
+    groups = Groups.from_sizes(LENGTHS[lengths])
+    cell, x = make("gru", 32), normal(groups.num_rows, *inner, 32).requires_grad_()
+    expected = chains(cell, x, groups)
+    cell, x = cell.float(), x.detach().float().requires_grad_()
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    try:
+        found = chains(cell, x, groups)
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(found, [each.float() for each in expected], atol=1e-4, rtol=1e-4)
+
+
+def test_compiled_loops_can_be_done_without(monkeypatch):
+    groups = Groups.from_sizes(LENGTHS["ragged"])
+    cell, x = make("gru").float(), normal(groups.num_rows, 4).float().requires_grad_()
+    compiled = chains(cell, x, groups)
+    monkeypatch.setattr("treefold.operators.gru_chain._is_compiled", lambda: False)
+    torch.testing.assert_close(chains(cell, x, groups), compiled, atol=1e-5, rtol=1e-5)
+
+
+def test_gradients_of_compiled_loops_can_be_differentiated_again():
+    groups, found = Groups.from_sizes([4, 1, 3]), []
+    for dtype in (torch.float32, torch.float64):
+        cell, x = make("gru").to(dtype), normal(8, 4).to(dtype).requires_grad_()
+        out = chain_reduce(cell, x, groups, cell.initial)
+        (gradient,) = torch.autograd.grad(weighted(out), x, create_graph=True)
+        found.append(torch.autograd.grad(gradient.square().sum(), [x, *cell.parameters()]))
+    expected = [each.float() for each in found[1]]
+    torch.testing.assert_close(list(found[0]), expected, atol=1e-5, rtol=1e-4)

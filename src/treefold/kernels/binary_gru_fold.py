@@ -179,7 +179,7 @@ def _multiply_to_weight(part, num_table, rooms, sums):
     """Let the rows of a part that wait reach the weights' gradient."""
     waiting = sums.num_rows[part]
     grads = rooms.projections[part][num_table : num_table + waiting]
-    add_to_weight(grads, sums.rows[part][:waiting], sums.weight[part])
+    add_to_weight(grads, 0, sums.rows[part][:waiting], sums.weight[part])
     sums.num_rows[part] = 0
 
 
@@ -214,11 +214,11 @@ def _take_back(part, num_parts, states, grad_states, tree, run, table, weight, k
     if adds:
         found = rooms.rows[2][start : start + num_own]
         found[:] = 0
-        add_to_rows(to_own, weight, found)
+        add_to_rows(to_own, 0, weight, found)
         for i in range(num_own):
             _add(found[i], grad_rows[rooms.own[start + i]])
     else:
-        add_to_rows(to_own, weight, grad_rows[start:stop])
+        add_to_rows(to_own, 0, weight, grad_rows[start:stop])
     if run[2] < 0:
         for i in range(start, stop):
             _copy(grad_rows[i], grad_states[_address(run, tree.children, i)])
@@ -272,6 +272,6 @@ def fold_backward(
         sums.weight[0] += sums.weight[part]
         sums.bias[0] += sums.bias[part]
         to_table += rooms.projections[part][:num_table]
-    add_to_weight(to_table, table, sums.weight[0])
-    add_to_rows(to_table, weight, grad_table)
+    add_to_weight(to_table, 0, table, sums.weight[0])
+    add_to_rows(to_table, 0, weight, grad_table)
     set_threads(before)

@@ -58,40 +58,51 @@ set_threads = types.ExternalFunction("treefold_set_threads", types.int32(types.i
 
 @compiled
 def _multiply(left, left_mode, right, right_mode, columns, rows, inner, out, beta):
-    """Write `right` times `left` into `out`, or add it: BLAS sees all of them transposed."""
+    """Write `right` times `left` into `out`, or add it: BLAS sees all of them transposed.
+
+    Each comes as (address, distance of its rows).
+    """
     letters, numbers = np.empty(2, np.uint8), np.empty(6, np.int32)
     letters[0], letters[1] = left_mode, right_mode
     numbers[0], numbers[1], numbers[2] = columns, rows, inner
-    numbers[3], numbers[4], numbers[5] = left.shape[-1], right.shape[-1], out.shape[-1]
+    numbers[3], numbers[4], numbers[5] = left[1], right[1], out[1]
     factors = np.array([1, beta], np.float32)
     letter, number, factor = letters.ctypes.data, numbers.ctypes.data, factors.ctypes.data
     _sgemm(
         *(letter, letter + 1, number, number + 4, number + 8, factor),
-        *(left.ctypes.data, number + 12, right.ctypes.data, number + 16),
-        *(factor + 4, out.ctypes.data, number + 20),
+        *(left[0], number + 12, right[0], number + 16),
+        *(factor + 4, out[0], number + 20),
     )
     return letters[0] + numbers[0] + factors[0]  # all three live until here
 
 
 @compiled
+def _matrix(array, first_column):
+    return array.ctypes.data + 4 * first_column, array.shape[-1]
+
+
+@compiled
 def project(rows, weight, out):
     """Write `rows` [n, c] times `weight` [m, c], transposed, into `out` [n, m]."""
-    m, c = weight.shape
-    if rows.size:
-        _multiply(weight, _TRANSPOSED, rows, _AS_IT_IS, m, rows.size // c, c, out, 0)
+    (m, c), n = weight.shape, rows.size // weight.shape[1]
+    if n:
+        weight_, rows_, out_ = _matrix(weight, 0), _matrix(rows, 0), _matrix(out, 0)
+        _multiply(weight_, _TRANSPOSED, rows_, _AS_IT_IS, m, n, c, out_, 0)
 
 
 @compiled
-def add_to_rows(grad, weight, out):
-    """Add `grad` [n, m] times `weight` [m, c] to `out` [n, c]."""
-    m, c = weight.shape
-    if grad.size:
-        _multiply(weight, _AS_IT_IS, grad, _AS_IT_IS, c, grad.size // m, m, out, 1)
+def add_to_rows(grad, first_column, weight, out):
+    """Add m columns of `grad` [n, ...] times `weight` [m, c] to `out` [n, c]."""
+    (m, c), n = weight.shape, grad.size // grad.shape[-1]
+    if n:
+        weight_, grad_, out_ = _matrix(weight, 0), _matrix(grad, first_column), _matrix(out, 0)
+        _multiply(weight_, _AS_IT_IS, grad_, _AS_IT_IS, c, n, m, out_, 1)
 
 
 @compiled
-def add_to_weight(grad, rows, out):
-    """Add `grad` [n, m], transposed, times `rows` [n, c] to `out` [m, c]."""
-    m, c = out.shape
-    if grad.size:
-        _multiply(rows, _AS_IT_IS, grad, _TRANSPOSED, c, m, grad.size // m, out, 1)
+def add_to_weight(grad, first_column, rows, out):
+    """Add m columns of `grad` [n, ...], transposed, times `rows` [n, c] to `out` [m, c]."""
+    (m, c), n = out.shape, grad.size // grad.shape[-1]
+    if n:
+        rows_, grad_, out_ = _matrix(rows, 0), _matrix(grad, first_column), _matrix(out, 0)
+        _multiply(rows_, _AS_IT_IS, grad_, _TRANSPOSED, c, m, n, out_, 1)

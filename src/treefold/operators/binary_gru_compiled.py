@@ -1,11 +1,8 @@
 """Binary-GRU's loops, compiled, on as many threads as torch has; for float32 on CPUs."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from math import prod
-from os import getpid
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,18 +16,15 @@ from treefold.kernels.binary_gru_fold import (
     fold,
     fold_backward,
 )
-from treefold.kernels.blas import CAN_BE_ALONE
-from treefold.kernels.threads import start_threads
 from treefold.operators.binary_gru_kernel import NUM_KEPT, NUM_PROJECTIONS
 from treefold.operators.binary_gru_work import Work
+from treefold.operators.compiled_threads import max_parts
+from treefold.operators.gru_bias import bias_gradient, bias_of_kinds
 from treefold.operators.workspace import Lease
 
 
 class CompiledLoops:
     """What `TorchLoops` does, with gates in one pass over memory and no calls between levels."""
-
-    def __init__(self) -> None:
-        _process_with_threads()  # before anything that is compiled for threads starts them
 
     def forward(
         self,
@@ -47,7 +41,7 @@ class CompiledLoops:
             _tree(work),
             _table(work, x),
             weight.numpy(),
-            _bias_of_kinds(bias.numpy()),
+            bias_of_kinds(bias.numpy()),
             _joined(states.new_empty(0, 1, NUM_KEPT, 1) if kept is None else kept),
             space.rooms,
             space.num_threads,
@@ -80,8 +74,7 @@ class CompiledLoops:
             grad_table.numpy(),
             space.num_threads,
         )
-        reset, update, new, hidden_new = grad_bias[0].reshape(NUM_KEPT, channels)
-        to_bias = np.concatenate([reset, update, new, reset, update, hidden_new])
+        to_bias = bias_gradient(grad_bias[0])
         return grad_table, torch.from_numpy(grad_weight[0]), torch.from_numpy(to_bias)
 
 
@@ -91,7 +84,7 @@ class _Space:
     def __init__(self, work: Work, x: Tensor) -> None:
         num_rows, (inner, channels) = work.rows_per_run, work.row_shape
         numbers = max(1, inner * channels)
-        self.num_parts = _max_parts() if num_rows * numbers >= 4 * MIN_NUMBERS else 1
+        self.num_parts = max_parts() if num_rows * numbers >= 4 * MIN_NUMBERS else 1
         self.num_threads = 1 if self.num_parts > 1 else torch.get_num_threads()
         # A part has its share of a run, or all of one that is too small to be cut.
         share = 2 * -(-num_rows // (2 * self.num_parts))
@@ -125,32 +118,6 @@ def _table(work: Work, x: Tensor) -> np.ndarray:
     return x.numpy() if work.shared else np.empty((0, *work.row_shape), np.float32)
 
 
-def _bias_of_kinds(bias: np.ndarray) -> np.ndarray:
-    """The biases of reset and update (both sides together), new and hidden new."""
-    sides = bias.reshape(2, NUM_PROJECTIONS // 2, -1)
-    return np.concatenate([*sides[:, :2].sum(0), sides[0, 2], sides[1, 2]])
-
-
 def _joined(kept: Tensor) -> np.ndarray:
     """With the last two axes as one."""
     return kept.flatten(2).numpy()
-
-
-def _max_parts() -> int:
-    """How many threads may share a run; they are set up to do so."""
-    num_threads = torch.get_num_threads()
-    if num_threads < 2 or not CAN_BE_ALONE or _process_with_threads() != getpid():
-        return 1
-    num_parts: int = min(num_threads, numba.config.NUMBA_NUM_THREADS)
-    numba.set_num_threads(num_parts)
-    return num_parts
-
-
-@cache
-def _process_with_threads() -> int | None:
-    """The process in which several threads may be used; None if they are not safe anywhere.
-
-    Those of OpenMP and TBB are, until the process forks; numba's own must not be started from
-    two threads at once.
-    """
-    return getpid() if start_threads() in ("omp", "tbb") else None

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from treefold.algebra import State
+from treefold.operators.gru_chain import chain_gru
 from treefold.operators.plain_cells import gru_step, lstm_step
 from treefold.operators.transforms import are_transforms_active
 from treefold.reduction import Chain, PackedOrder, fold_steps, start_states
@@ -70,12 +71,17 @@ class RecurrentGRU(RecurrentCell):
     def fold_packed(
         self, x: State, packed: PackedOrder, initial: State, keep_states: bool
     ) -> Chain:
-        """Along all groups at once, by torch's own loop."""
+        """Along all groups at once, in compiled loops, or else by torch's own."""
         rows = cast(Tensor, x)
         if are_transforms_active():
             return fold_steps(self, rows, packed, initial)
         start = cast(Tensor, start_states(initial, rows, packed.by_length.numel()))
-        states, last = self.rnn(_pack(rows, packed), start.reshape(1, -1, self.channels))
+        flat, begin = rows.reshape(-1, self.channels), start.reshape(-1, self.channels)
+        states = chain_gru(packed, flat, begin, self.rnn.all_weights[0])
+        if states is not None:
+            states = states.view(rows.shape)
+            return Chain(states.index_select(0, packed.last), states)
+        states, last = self.rnn(_pack(rows, packed), begin.unsqueeze(0))
         return Chain(last.view(start.shape), states.data.view(rows.shape))
 
 

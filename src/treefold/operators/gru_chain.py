@@ -1,0 +1,80 @@
+"""A GRU along packed rows as one function with a gradient, in compiled loops; float32 on CPUs."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from treefold.operators.plain_cells import gru_step
+from treefold.reduction import PackedOrder
+
+
+class ChainGRU(torch.autograd.Function):
+    """The state after every row, for rows `[n, channels]` and start states `[groups, channels]`.
+
+    A gradient that is to be differentiated again is taken through plain operations.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, packed: PackedOrder, rows: Tensor, start: Tensor, *parameters: Tensor
+    ) -> Tensor:
+        """All steps in one call."""
+        from treefold.operators.gru_chain_compiled import run_along  # noqa: PLC0415 (optional)
+
+        batch_sizes = packed.batch_sizes * (len(start) // packed.by_length.numel())
+        states, kept = run_along(batch_sizes, rows, start, parameters)
+        ctx.save_for_backward(rows, start, states, *parameters)
+        ctx.kept, ctx.batch_sizes, ctx.packed = kept, batch_sizes, packed
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """All steps in one call, and then the weights in one multiplication each."""
+        from treefold.operators.gru_chain_compiled import run_back_along  # noqa: PLC0415 (optional)
+
+        rows, start, states, *parameters = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return (None, *_plain_backward(ctx.packed, rows, start, parameters, grads[0]))
+        inputs = (rows, start, *parameters)
+        return (None, *run_back_along(ctx.batch_sizes, inputs, states, ctx.kept, grads[0]))
+
+
+def chain_gru(
+    packed: PackedOrder, rows: Tensor, start: Tensor, parameters: Sequence[Tensor]
+) -> Tensor | None:
+    """The state after every row; None where compiled loops cannot be had."""
+    tensors = (rows, start, *parameters)
+    in_reach = all(each.device.type == "cpu" and each.dtype == torch.float32 for each in tensors)
+    if not in_reach or torch.is_autocast_enabled("cpu") or not _is_compiled():
+        return None
+    states: Tensor = ChainGRU.apply(packed, *tensors)  # type: ignore[no-untyped-call]
+    return states
+
+
+@cache
+def _is_compiled() -> bool:
+    try:
+        import treefold.operators.gru_chain_compiled  # noqa: PLC0415, F401 (optional)
+    except (ImportError, RuntimeError):
+        return False
+    return True
+
+
+def _plain_backward(
+    packed: PackedOrder, rows: Tensor, start: Tensor, parameters: Sequence[Tensor], grad: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The same gradients, differentiable."""
+    num_groups = packed.by_length.numel()
+    state = start.view(num_groups, -1, start.shape[-1])
+    made = []
+    for step in rows.view(len(packed.rows), -1, rows.shape[-1]).split(packed.batch_sizes.tolist()):
+        state = gru_step(step, state[: len(step)], *parameters)
+        made.append(state)
+    inputs = [rows, start, *parameters]
+    wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    states = torch.cat(made).view(rows.shape)
+    found = iter(torch.autograd.grad(states, wanted, grad, create_graph=True))
+    return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)
