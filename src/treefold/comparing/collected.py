@@ -142,7 +142,7 @@ def _stacked(graphs: Sequence[Any], name: str) -> Tensor | None:
         return None
     tables = []
     for number, (graph, each) in enumerate(zip(graphs, found, strict=True)):
-        rows = graph.num_nodes if name in ("x", "pos") else graph.num_edges
+        rows = graph.num_edges if name.startswith("edge_") else graph.num_nodes
         if not isinstance(each, Tensor):
             raise ValueError(f"graph {number} has no tensor {name}, though others have")
         if each.layout != torch.strided:

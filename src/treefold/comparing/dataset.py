@@ -81,7 +81,8 @@ def dataset_of(
             "the dataset has no edges, so there are no neighbours to aggregate; give edge_index"
         )
     question, y = question_of(data, kind, metric)
-    splits, source = splits_of(data, question.level)
+    classes = y if question.kind == "classification" else None
+    splits, source = splits_of(data, question.level, classes)
     notes = [*data.notes, source]
     nodes = data.x
     if nodes is None or not nodes.shape[1]:

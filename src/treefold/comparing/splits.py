@@ -11,8 +11,11 @@ from treefold.comparing.question import Level
 from treefold.shapes import Bool, Int
 from treefold.tasks.ragged import rows_of
 
-SHARES: dict[Level, tuple[float, float]] = {"node": (0.6, 0.2), "graph": (0.8, 0.1)}
-"""Of train and val where the data has no splits; the rest is test."""
+DEAL: dict[Level, tuple[int, ...]] = {
+    "node": (0, 1, 2, 0, 0),
+    "graph": (0, 1, 2, 0, 0, 0, 0, 0, 0, 0),
+}
+"""Where the data has no splits: to which of train, val and test each goes in turn."""
 SEED = 0
 
 
@@ -25,14 +28,19 @@ class Split:
     """Of all answers of all graphs: whether they belong to the split."""
 
 
-def splits_of(data: Collected, level: Level) -> tuple[dict[str, Split], str]:
-    """The three splits, and a sentence that says where they come from."""
+def splits_of(
+    data: Collected, level: Level, classes: Tensor | None = None
+) -> tuple[dict[str, Split], str]:
+    """The three splits, and a sentence that says where they come from.
+
+    Random ones have their share of each of the `classes`.
+    """
     if data.graphs:
         found, source = _by_graphs(data, level), "The splits are those of the data."
     elif level == "node" and data.masks:
         found, source = _by_masks(data, data.masks), "The splits are the masks of the data."
     else:
-        found, source = _random(data, level)
+        found, source = _random(data, level, classes)
     for name, split in found.items():
         if not bool(split.asked.any()):
             raise ValueError(f"the split {name} is empty; expected at least one {level} in it")
@@ -57,29 +65,30 @@ def _by_masks(data: Collected, masks: Mapping[str, Tensor]) -> dict[str, Split]:
     return {name: Split(graph_of_node[masks[name]].unique(), masks[name]) for name in SPLITS}
 
 
-def _random(data: Collected, level: Level) -> tuple[dict[str, Split], str]:
+def _random(data: Collected, level: Level, classes: Tensor | None) -> tuple[dict[str, Split], str]:
+    """Dealt out like cards, class by class, so that every split has its share of each."""
     count = int(data.sizes.sum()) if level == "node" else len(data.sizes)
     if count < len(SPLITS) * 2:
         raise ValueError(
             f"{count} {level}s cannot be split into train, val and test; expected 6 or more, or "
             "splits of your own"
         )
-    train, val = (max(1, int(share * count)) for share in SHARES[level])
     order = torch.randperm(count, generator=torch.Generator().manual_seed(SEED))
-    parts = dict(zip(SPLITS, order.split([train, val, count - train - val]), strict=True))
+    if classes is not None:
+        order = order[torch.argsort(classes[order], stable=True)]
+    places = torch.arange(count) % len(DEAL[level])
+    masks = {}
+    for number, name in enumerate(SPLITS):
+        masks[name] = torch.zeros(count, dtype=torch.bool)
+        masks[name][order[torch.tensor(DEAL[level])[places] == number]] = True
+    sizes = [int(mask.sum()) for mask in masks.values()]
     source = (
-        f"The data has no splits; {train:,}, {val:,} and {count - train - val:,} {level}s were "
-        "drawn at random for train, val and test, the same for every run."
+        f"The data has no splits; {sizes[0]:,}, {sizes[1]:,} and {sizes[2]:,} {level}s were drawn "
+        "at random for train, val and test, the same for every run."
     )
-    if level == "graph":
-        chosen = Collected(
-            **{**vars(data), "graphs": {n: p.sort().values for n, p in parts.items()}}
-        )
-        return _by_graphs(chosen, level), source
-    masks = {name: torch.zeros(count, dtype=torch.bool) for name in SPLITS}
-    for name, part in parts.items():
-        masks[name][part] = True
-    return _by_masks(data, masks), source
+    if level == "node":
+        return _by_masks(data, masks), source
+    return {n: Split(mask.nonzero().squeeze(1), mask) for n, mask in masks.items()}, source
 
 
 def _require_apart(found: dict[str, Split]) -> None:
