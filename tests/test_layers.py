@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "living": {"torch", *CORE, "treefold.checkpoints", "treefold.living"},
     "sharded": {"torch", "torch_geometric", *CORE, "treefold.sharded"},
     "tasks": {
-        *{"torch", "torch_geometric", "numpy", "networkx", *CORE},
+        *{"torch", "torch_geometric", "numpy", "networkx", "rdkit", "skimage", "PIL", *CORE},
         *{"treefold.records", "treefold.tasks"},
     },
     "models": {"torch", "torch_geometric", *CORE, "treefold.tasks", "treefold.models"},
