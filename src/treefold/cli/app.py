@@ -307,3 +307,36 @@ def data_build_zinc(
         from treefold.cli.building import build_zinc_data
 
         build_zinc_data(table, out)
+
+
+@build.command(name="superpixels")
+def data_build_superpixels(
+    images: Annotated[
+        Path,
+        Parameter(
+            help="A folder with a sub-folder of PNG or JPEG files for each class (or with such "
+            "folders in train, val and test), an .npz file with arrays x and y, or an .npy file."
+        ),
+    ],
+    *,
+    out: Annotated[
+        Path, Parameter(help="Gets the folder MNIST (grey) or CIFAR10 (colour), for --data.")
+    ],
+    labels: Annotated[Path | None, Parameter(help="An .npy file, for images in one.")] = None,
+    superpixels: Annotated[
+        int | None, Parameter(help="At most so many; 75 if grey, 150 in colour.")
+    ] = None,
+    compactness: Annotated[
+        float | None, Parameter(help="Of SLIC; 0.25 if grey, 10 in colour.")
+    ] = None,
+    debug: bool = False,
+) -> None:
+    """Make graphs of superpixels from images, as in MNIST and CIFAR10, with scikit-image.
+
+    Images that cannot be read are left out, counted, and listed in left_out.csv. Without splits,
+    images are dealt at random, 8 of 10 to train.
+    """
+    with as_one_line(debug):
+        from treefold.cli.building import build_superpixel_data
+
+        build_superpixel_data(images, out, labels, superpixels, compactness)

@@ -18,29 +18,47 @@ NUM_SHOWN = 10
 
 
 def build_zinc_data(table: Path, out: Path) -> None:
-    """Molecules from a table; see that our loader reads them."""
+    """Molecules from a table."""
     with _needed("rdkit", "networkx"):
         from treefold.tasks.realworld.build_zinc import build_zinc
-        from treefold.tasks.realworld.tasks import ZINC
 
     with told_count("molecules") as told:
         built = build_zinc(table, out, told)
-    ZINC().split("train", out)
-    _say(built, ZINC.folder, "zinc", out)
+    _say(built, out)
 
 
-def _say(built: "Built", folder: str, name: str, out: Path) -> None:
-    sizes = "  ".join(f"{split} {size:,}" for split, size in built.sizes.items())
-    print(f"{out / folder} has {sizes} graphs")
+def build_superpixel_data(
+    source: Path,
+    out: Path,
+    labels: Path | None,
+    at_most: int | None,
+    compactness: float | None,
+) -> None:
+    """Images as superpixels."""
+    with _needed("skimage", "PIL"):
+        from treefold.tasks.realworld.build_superpixels import build_superpixels
+
+    with told_count("images") as told:
+        built = build_superpixels(
+            source, out, labels=labels, at_most=at_most, compactness=compactness, progress=told
+        )
+    _say(built, out)
+
+
+def _say(built: "Built", out: Path) -> None:
+    """What came of it, once our loader has read all of it."""
+    from treefold.tasks.realworld.building import LEFT_OUT, built_task
+
+    task = built_task(built.name, out)
+    sizes = "  ".join(f"{split} {len(task.split(split, out)):,}" for split in built.sizes)
+    print(f"{built.folder} has {sizes} graphs")
     if built.left_out:
-        from treefold.tasks.realworld.building import LEFT_OUT
-
-        print(f"{len(built.left_out):,} were left out; see {out / folder / LEFT_OUT}")
+        print(f"{len(built.left_out):,} were left out; see {built.folder / LEFT_OUT}")
         for entry in built.left_out[:NUM_SHOWN]:
             print(f"  {entry}")
         if len(built.left_out) > NUM_SHOWN:
             print(f"  and {len(built.left_out) - NUM_SHOWN:,} more")
-    print(f"to use it: treefold compare {name} --data {out}")
+    print(f"to use it: treefold compare {built.name} --data {out}")
 
 
 @contextmanager

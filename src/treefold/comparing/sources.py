@@ -10,6 +10,7 @@ from torch_geometric.io import read_tu_data
 from treefold.comparing.collected import SPLITS, Collected
 from treefold.comparing.python_file import read_python_file
 from treefold.tasks.realworld import GRAPH_TASKS, GraphStore, GraphTask, data_folder
+from treefold.tasks.realworld.building import built_task
 
 
 def read_dataset(dataset: str, data: Path | None = None) -> tuple[str, Collected]:
@@ -21,7 +22,7 @@ def read_dataset(dataset: str, data: Path | None = None) -> tuple[str, Collected
     if dataset.endswith(".py"):
         return Path(dataset).stem, read_python_file(Path(dataset))
     if dataset in GRAPH_TASKS:
-        return dataset, read_task(GRAPH_TASKS[dataset](), data)
+        return dataset, read_task(built_task(dataset, data), data)
     folder = data_folder(data)
     for place in (folder / dataset / "raw", folder / dataset):
         if (place / f"{dataset}_A.txt").is_file():

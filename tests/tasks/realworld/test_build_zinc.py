@@ -117,7 +117,8 @@ def test_bad_lines_are_left_out_told_with_their_lines_and_counted(tmp_path):
     assert "has no SMILES" in problems[1]
     assert "an atom Cl -, which is not one of the 28" in problems[2]
     assert "bond of type QUADRUPLE" in problems[4]
-    listed = list(csv.DictReader((tmp_path / "out" / "ZINC" / "left_out.csv").open()))
+    text = (tmp_path / "out" / "ZINC" / "left_out.csv").read_text()
+    listed = list(csv.DictReader(text.splitlines()))
     assert [entry["content"] for entry in listed] == ["C1CC", "", "[Na+].[Cl-]", "c1cccc1", "C$C"]
 
 

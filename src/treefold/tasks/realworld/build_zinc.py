@@ -42,7 +42,7 @@ def build_zinc(table: Path, out: Path, progress: Progress = lambda done, total: 
 
     It needs a column `smiles`; a column `split` may say train, val or test, otherwise molecules are
     dealt at random, 8 of 10 to train. What cannot be used is left out, counted and listed in
-    `left_out.csv`. `folder` of the result is what `--data` wants.
+    `left_out.csv`.
     """
     folder = out / ZINC.folder
     lines = list(read_table(table))
@@ -63,7 +63,7 @@ def build_zinc(table: Path, out: Path, progress: Progress = lambda done, total: 
     files = _files({split: chosen(molecules, numbers[split]) for split in SPLITS})
     sizes = {split: len(numbers[split]) for split in SPLITS}
     write_built(folder, files, {"from": table.name, "graphs": sizes}, left_out)
-    return Built(out, sizes, tuple(left_out))
+    return Built(ZINC.name, folder, sizes, tuple(left_out))
 
 
 def read_table(path: Path) -> Iterator[Line]:

@@ -10,6 +10,9 @@ from random import Random
 from typing import TypeVar
 
 from treefold.records import check_writable, remove_leftovers, write_atomically
+from treefold.tasks.realworld.folders import data_folder
+from treefold.tasks.realworld.task import GraphTask
+from treefold.tasks.realworld.tasks import CIFAR10, GRAPH_TASKS, MNIST
 from treefold.tasks.realworld.zinc_files import SPLITS
 
 LEFT_OUT, BUILT = "left_out.csv", "built.json"
@@ -38,7 +41,10 @@ class LeftOut:
 class Built:
     """A data set that was built."""
 
+    name: str
+    """As tasks are called."""
     folder: Path
+    """Its own, in that of all data sets."""
     sizes: dict[str, int]
     """Graphs in each split."""
     left_out: tuple[LeftOut, ...]
@@ -82,6 +88,16 @@ def write_built(
         write_atomically(folder / LEFT_OUT, _table(left_out))
     text = json.dumps({**about, "left_out": len(left_out)}, indent=2, ensure_ascii=False)
     write_atomically(folder / BUILT, f"{text}\n".encode())
+
+
+def built_task(name: str, data: Path | str | None = None) -> GraphTask:
+    """The task of that name, for as many classes as its data set was built with."""
+    path = data_folder(data) / GRAPH_TASKS[name].folder / BUILT
+    try:
+        classes = len(json.loads(path.read_text())["classes"])
+    except (OSError, ValueError, KeyError, TypeError):  # an official one, or without classes
+        return GRAPH_TASKS[name]()
+    return {"mnist": MNIST, "cifar10": CIFAR10}[name](classes=max(classes, 10))
 
 
 def chosen(values: Sequence[T], numbers: Iterable[int]) -> list[T]:
