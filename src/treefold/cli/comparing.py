@@ -25,8 +25,11 @@ def compare_aggregators(
     machine: "Machine",
 ) -> None:
     """Run what is not done yet, write the page, and say what to pick."""
-    if machine.processes != 1:
-        raise ValueError(f"compare runs in one process, not {machine.processes}; leave it out")
+    if machine.processes != 1 or machine.precision != "32-true":
+        raise ValueError(
+            f"compare trains in 1 process with 32-true, not in {machine.processes} with "
+            f"{machine.precision}; leave these options out"
+        )
     found = load_dataset(dataset, data, kind, metric)
     folder = out or Path("runs") / "compare" / found.name
     print(_said(found), flush=True)

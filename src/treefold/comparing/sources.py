@@ -20,6 +20,8 @@ def read_dataset(dataset: str, data: Path | None = None) -> tuple[str, Collected
     TU dataset, whose text files `NAME_A.txt` and so on lie in `NAME` or `NAME/raw` below `data`.
     """
     if dataset.endswith(".py"):
+        if data is not None:
+            raise ValueError(f"--data is for named datasets, and {dataset} is a file; leave it out")
         return Path(dataset).stem, read_python_file(Path(dataset))
     if dataset in GRAPH_TASKS:
         return dataset, read_task(built_task(dataset, data), data)
