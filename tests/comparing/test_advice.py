@@ -59,6 +59,18 @@ def test_of_those_that_chance_may_have_ordered_the_fastest_is_picked(tmp_path):
     assert "no clear difference between the best learned and the best fixed" in told(found).lower()
 
 
+def test_two_seeds_must_agree_far_better_than_five_to_be_sure(tmp_path):
+    scores = (0.80, 0.84, 0.80, 0.84, 0.82)
+    for count, sure in ((2, False), (5, True)):
+        lower = [score - 0.06 for score in scores]
+        runs = [*seeds("max", scores[:count], 1.0), *seeds("sum", lower[:count], 1.0)]
+        found = results(tmp_path / str(count), runs)
+        best, worse = found.ranked
+        assert best.label == "Max"
+        assert found.clearly_better(best.val, worse.val) == sure
+        assert not found.clearly_better(worse.val, best.val)
+
+
 def test_test_scores_do_not_choose(tmp_path):
     found = results(
         tmp_path,

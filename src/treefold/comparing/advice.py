@@ -44,7 +44,7 @@ def _choice(results: Results) -> Text:
     head: Text = ("Pick ", Link(chosen.label, chosen.group.anchor, strong=True), ": ")
     if chosen is best:
         rivals = [row for row in results.rivals(best) if row is not best]
-        clear = f", not clearly better than {_names(rivals)} but faster than they are"
+        clear = f", not clearly better than {_names(rivals)} but faster"
         reason = f"its validation {_score(results, best.val)} is the best{clear if rivals else ''}."
     else:
         times = best.epoch_seconds.mean / chosen.epoch_seconds.mean

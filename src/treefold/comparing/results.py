@@ -11,8 +11,9 @@ from treefold.report.spread import Spread
 from treefold.report.styles import Style
 
 LAW = "law:"
-SURE = 2.0
-"""How many standard errors two means must be apart for their difference to count."""
+STUDENT = {2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23}
+"""How many standard errors two means must be apart for their difference to count, by how many runs
+there are beyond two: Student's t at 95 %. For more runs, the last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,10 @@ class Results:
         """Whether the difference is more than chance between seeds, or an answer or two, makes."""
         difference = self.gain(one.mean) - self.gain(other.mean)
         error = standard_error(one, other)
-        return error is not None and difference > max(SURE * error, self._answers(2))
+        if error is None:
+            return False
+        sure = STUDENT[min(one.count + other.count - 2, max(STUDENT))]
+        return difference > max(sure * error, self._answers(2))
 
     def rivals(self, best: Result) -> list[Result]:
         """Those that are not clearly worse than the best on validation, the best among them.
