@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "living": {"torch", *CORE, "treefold.checkpoints", "treefold.living"},
     "sharded": {"torch", "torch_geometric", *CORE, "treefold.sharded"},
     "tasks": {
-        *{"torch", "torch_geometric", "numpy", "networkx", *CORE},
+        *{"torch", "torch_geometric", "numpy", "networkx", "rdkit", "skimage", "PIL", *CORE},
         *{"treefold.records", "treefold.tasks"},
     },
     "models": {"torch", "torch_geometric", *CORE, "treefold.tasks", "treefold.models"},
@@ -46,10 +46,15 @@ MAY_IMPORT = {
         "treefold.tables",
     },
     "report": {"numpy", "plotly", "matplotlib", "treefold.records", "treefold.report"},
+    "comparing": {
+        *{"torch", "torch_geometric", "torchmetrics", *CORE, "treefold.tasks", "treefold.records"},
+        *{"treefold.training", "treefold.experiments", "treefold.report", "treefold.comparing"},
+    },
     "cli": {
         *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},
         *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
-        *{"treefold.tables", "treefold.tasks", "treefold.report", "treefold.cli"},
+        *{"treefold.tables", "treefold.tasks", "treefold.report", "treefold.comparing"},
+        "treefold.cli",
     },
 }
 """Earlier layers, by later ones; what is not named here is not to be imported."""

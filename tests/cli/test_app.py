@@ -43,6 +43,7 @@ def test_help_does_not_import_torch():
         "report",
         "laws",
         "bench",
+        "compare",
         "list",
     ):
         assert command in done.stdout

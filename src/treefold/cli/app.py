@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from treefold.cli.data_app import data_app
 from treefold.cli.errors import as_one_line
 
 app = App(
@@ -193,28 +194,65 @@ def bench(
         bench_rows(sizes, rows, sets, batch_size, fraction, out, machine)
 
 
-data = App(name="data", help="Data sets of real graphs: zinc, molhiv, mnist, cifar10.")
-app.command(data)
-
-
-@data.command(name="fetch")
-def data_fetch(
-    name: str,
+@app.command
+def compare(
+    dataset: Annotated[
+        str,
+        Parameter(
+            help="A Python file with a function dataset() that returns a PyG dataset, a list of "
+            "graphs or one graph (or three of them: train, val, test); or zinc, molhiv, mnist, "
+            "cifar10; or the name of a TU dataset, such as MUTAG, with its text files."
+        ),
+    ],
     *,
-    into: Annotated[
+    data: Annotated[
         Path | None,
-        Parameter(help="The folder of all data sets; TREEFOLD_DATA or the cache if not given."),
+        Parameter(help="The folder above that of a named dataset; TREEFOLD_DATA if not given."),
     ] = None,
-    sha256: Annotated[
-        str | None, Parameter(help="What the SHA-256 of the archive must be, if you know it.")
+    aggregators: Annotated[
+        str | None, Parameter(help="Names with commas; all of the registry if not given.")
     ] = None,
+    seeds: Annotated[int, Parameter(help="Runs of each aggregator.")] = 3,
+    epochs: Annotated[
+        int | None, Parameter(help="Of every run; 30 if seconds are not given either.")
+    ] = None,
+    seconds: Annotated[
+        float | None, Parameter(help="Of training for every run, instead of epochs.")
+    ] = None,
+    channels: int = 32,
+    layers: int = 2,
+    batch_size: int = 64,
+    learning_rate: float = 3e-3,
+    task: Annotated[
+        str | None,
+        Parameter(help="classification or regression, where y does not tell."),
+    ] = None,
+    metric: Annotated[
+        str | None, Parameter(help="accuracy, roc-auc or mae; found out if not given.")
+    ] = None,
+    out: Annotated[
+        Path | None, Parameter(help="For runs and page; runs/compare/NAME if not given.")
+    ] = None,
+    machine: Where = HERE,
     debug: bool = False,
 ) -> None:
-    """Download a data set from its publisher, check it, and convert it into safe files.
+    """Compare aggregators on your own graphs, and say which to pick and why.
 
-    What is there and whole is not downloaded again; what is half or damaged is.
+    Every aggregator sits in the same small GNN and gets the same budget. Whether nodes or graphs
+    are asked for, and classes or numbers, is found out from y: whole numbers are classes, floats
+    are numbers; splits are train_mask, val_mask and test_mask, or random. Ends with a page of
+    scores, times, memory and law violations. The same command goes on where it was stopped, and
+    skips what is done. A Python file is run: give only one that you trust.
     """
     with as_one_line(debug):
-        from treefold.cli.data import fetch_data
+        from treefold.cli.comparing import compare_aggregators
+        from treefold.comparing.plan import EPOCHS, Budget, Plan, Size, parse_aggregators
 
-        fetch_data(name, into, sha256)
+        if epochs is None and seconds is None:
+            epochs = EPOCHS
+        budget = Budget(epochs, seconds, batch_size, learning_rate)
+        plan = Plan(parse_aggregators(aggregators), seeds, budget, Size(channels, layers))
+        compare_aggregators(dataset, data, task, metric, plan, out, machine)
+
+
+app.command(data_app)

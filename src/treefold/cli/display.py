@@ -144,6 +144,8 @@ def numbers(event: Event) -> str:
         ("train_loss", "loss"),
         ("validation_accuracy", "validation"),
         ("validation_log10_mse", "validation log10 MSE"),
+        ("validation_mae", "validation MAE"),
+        ("validation_roc-auc", "validation ROC-AUC"),
         ("law:associativity", "associativity off by"),
         ("law:swap", "swap off by"),
     ):

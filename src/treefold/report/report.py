@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from treefold.records.atomic import storage_errors, write_atomically
-from treefold.report.content import read_content
+from treefold.report.content import Content, read_content
 from treefold.report.draw_matplotlib import draw_files
 from treefold.report.markdown import report_markdown
 from treefold.report.page import page_html
@@ -26,7 +26,11 @@ def write_report(runs: Path, out: Path) -> ReportFiles:
 
     The same records give the same bytes. A folder without records is a ValueError.
     """
-    content = read_content(runs)
+    return write_content(read_content(runs), out, PAGE, TABLE)
+
+
+def write_content(content: Content, out: Path, page_name: str, table_name: str) -> ReportFiles:
+    """Write a page, the same in Markdown, and `figures/` into `out`."""
     page, table = page_html(content, out), report_markdown(content, out)
     drawn = {
         out / FIGURES / f"{figure.slug}.{kind}": data
@@ -38,6 +42,6 @@ def write_report(runs: Path, out: Path) -> ReportFiles:
     # The page last: what it links to is there before it is.
     for path, data in drawn.items():
         write_atomically(path, data)
-    write_atomically(out / TABLE, table.encode())
-    write_atomically(out / PAGE, page.encode())
-    return ReportFiles(out / PAGE, out / TABLE, tuple(drawn))
+    write_atomically(out / table_name, table.encode())
+    write_atomically(out / page_name, page.encode())
+    return ReportFiles(out / page_name, out / table_name, tuple(drawn))

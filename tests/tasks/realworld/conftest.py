@@ -31,11 +31,17 @@ def copy(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory):
+def packed():
+    """The folder of the whole data sets, as they are packed."""
+    folder = Path(os.environ.get("TREEFOLD_SHARED_DATA") or ROOT.parent / "shared" / "data")
+    if not (folder / "unpack").is_file():
+        pytest.skip(f"no whole data sets in {folder}; name their folder in TREEFOLD_SHARED_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def whole(packed, tmp_path_factory):
     """The folder of the whole ZINC and MolHIV in the official files."""
-    packed = Path(os.environ.get("TREEFOLD_SHARED_DATA") or ROOT.parent / "shared" / "data")
-    if not (packed / "unpack").is_file():
-        pytest.skip(f"no whole data sets in {packed}; name their folder in TREEFOLD_SHARED_DATA")
     target = tmp_path_factory.mktemp("whole")
     command = [sys.executable, packed / "unpack", target, "zinc", "molhiv"]
     subprocess.run(command, check=True, capture_output=True)

@@ -77,14 +77,23 @@ class MolHIV(GraphTask):
 
 @dataclass(frozen=True)
 class MNIST(GraphTask):
-    """Tell which digit an image shows, from the mean grey and the centre of its superpixels."""
+    """Tell which digit an image shows, from the mean grey and the centre of its superpixels.
+
+    `classes` may be more than ten for images of your own, see `treefold data build superpixels`.
+    """
+
+    classes: int = 10
 
     name: ClassVar[str] = "mnist"
     folder: ClassVar[str] = "MNIST"
     metric: ClassVar[Literal["accuracy"]] = "accuracy"
     node_input: ClassVar[Numbers] = Numbers(3)
     edge_input: ClassVar[Numbers] = Numbers(1)
-    num_outputs: ClassVar[int] = 10
+
+    @property
+    def num_outputs(self) -> int:  # type: ignore[override]
+        """An answer for each class."""
+        return self.classes
 
     def files(self) -> tuple[str, ...]:
         """One file of tensors."""
@@ -97,14 +106,23 @@ class MNIST(GraphTask):
 
 @dataclass(frozen=True)
 class CIFAR10(GraphTask):
-    """Tell what an image shows, from the mean colour and the centre of its superpixels."""
+    """Tell what an image shows, from the mean colour and the centre of its superpixels.
+
+    `classes` may be more than ten for images of your own, see `treefold data build superpixels`.
+    """
+
+    classes: int = 10
 
     name: ClassVar[str] = "cifar10"
     folder: ClassVar[str] = "CIFAR10"
     metric: ClassVar[Literal["accuracy"]] = "accuracy"
     node_input: ClassVar[Numbers] = Numbers(5)
     edge_input: ClassVar[Numbers] = Numbers(1)
-    num_outputs: ClassVar[int] = 10
+
+    @property
+    def num_outputs(self) -> int:  # type: ignore[override]
+        """An answer for each class."""
+        return self.classes
 
     def files(self) -> tuple[str, ...]:
         """One file of tensors."""

@@ -1,0 +1,104 @@
+"""What `treefold data build` does."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from treefold.tasks.realworld.building import Built
+    from treefold.tasks.realworld.building import Progress as Told
+
+NUM_SHOWN = 10
+"""Left-out entries that are printed; all of them go to a file."""
+
+
+def build_zinc_data(table: Path, out: Path) -> None:
+    """Molecules from a table."""
+    with _needed("rdkit", "networkx"):
+        from treefold.tasks.realworld.build_zinc import build_zinc
+
+    with told_count("molecules") as told:
+        built = build_zinc(table, out, told)
+    _say(built, out)
+
+
+def build_superpixel_data(
+    source: Path,
+    out: Path,
+    labels: Path | None,
+    at_most: int | None,
+    compactness: float | None,
+) -> None:
+    """Images as superpixels."""
+    with _needed("skimage", "PIL"):
+        from treefold.tasks.realworld.build_superpixels import build_superpixels
+
+    with told_count("images") as told:
+        built = build_superpixels(
+            source, out, labels=labels, at_most=at_most, compactness=compactness, progress=told
+        )
+    _say(built, out)
+
+
+def _say(built: "Built", out: Path) -> None:
+    """What came of it, once our loader has read all of it."""
+    from treefold.tasks.realworld.building import LEFT_OUT, built_task
+
+    task = built_task(built.name, out)
+    sizes = "  ".join(f"{split} {len(task.split(split, out)):,}" for split in built.sizes)
+    print(f"{built.folder} has {sizes} graphs")
+    if built.left_out:
+        print(f"{len(built.left_out):,} were left out; see {built.folder / LEFT_OUT}")
+        for entry in built.left_out[:NUM_SHOWN]:
+            print(f"  {entry}")
+        if len(built.left_out) > NUM_SHOWN:
+            print(f"  and {len(built.left_out) - NUM_SHOWN:,} more")
+    print(f"to use it: treefold compare {built.name} --data {out}")
+
+
+@contextmanager
+def _needed(*packages: str) -> Iterator[None]:
+    """Say what to install where a package is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in packages:
+            raise
+        raise ValueError(
+            f"building this needs {error.name}; pip install 'treefold[build]'"
+        ) from None
+
+
+@contextmanager
+def told_count(what: str) -> Iterator["Told"]:
+    """A bar on a terminal; elsewhere a line for every tenth."""
+    if not sys.stderr.isatty():
+        yield _Lines(what)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)
+
+
+class _Lines:
+    """Prints a line now and then."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._next = what, 1
+
+    def __call__(self, done: int, total: int) -> None:
+        if done < self._next and done != total:
+            return
+        self._next = done + max(1, total // 10)
+        print(f"{done:,} of {total:,} {self._what}", file=sys.stderr, flush=True)

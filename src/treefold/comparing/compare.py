@@ -1,0 +1,139 @@
+"""A whole comparison: every pair of aggregator and seed that is not done yet, and its record."""
+
+import dataclasses
+import datetime
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from treefold.comparing.dataset import Dataset
+from treefold.comparing.plan import Plan
+from treefold.comparing.run import Onlooker, Run
+from treefold.experiments.trainer import Stopped
+from treefold.records import MetricsLog, Record, check_writable, commit, hardware, versions
+from treefold.records.metrics_log import FILE_NAME as LOG_NAME
+from treefold.records.record import FILE_NAME
+from treefold.training.fit import NonFinite
+from treefold.training.signals import stop_on_signals
+from treefold.training.world import World
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who hears of runs: asked for an onlooker at the start of each, told of its end."""
+
+    begins: Callable[[str, int], Onlooker] = lambda name, seed: Onlooker()
+    ends: Callable[[str, int, Record], None] = lambda name, seed, record: None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What came of a comparison."""
+
+    num_runs: int
+    num_skipped: int
+    """Finished before."""
+    failed: tuple[str, ...]
+
+
+def compare(
+    dataset: Dataset, plan: Plan, out: Path, world: World, listener: Listener | None = None
+) -> Compared:
+    """Make every run of the plan that is not finished in `out`.
+
+    A run whose numbers stop being finite, or that runs out of memory, is recorded as failed and the
+    others go on; a run that was stopped is begun anew by the next call.
+    """
+    listener = listener or Listener()
+    check_writable(out)
+    facts = dataset.facts()
+    jobs = [(name, seed, out / name / f"seed-{seed}") for name, seed in plan.pairs()]
+    left = [job for job in jobs if not _is_finished(job[2], plan.recipe(job[0], facts))]
+    failed = []
+    for name, seed, folder in left:
+        record = _run(dataset, plan, name, seed, folder, world, listener, facts)
+        listener.ends(name, seed, record)
+        if record.status != "finished":
+            failed.append(f"{name} with seed {seed}")
+    return Compared(len(jobs), len(jobs) - len(left), tuple(failed))
+
+
+def _is_finished(folder: Path, recipe: dict[str, Any]) -> bool:
+    """Whether the run is there; another recipe in its place is a mistake, found before any work."""
+    if not (folder / FILE_NAME).exists():
+        return False
+    found = Record.read(folder)
+    if found.recipe != _plain(recipe):
+        differing = [part for part in recipe if found.recipe.get(part) != _plain(recipe)[part]]
+        raise ValueError(
+            f"{folder} holds a run with another {' and '.join(differing)}; give another --out, or "
+            "remove that folder"
+        )
+    return found.status == "finished"
+
+
+def _run(
+    dataset: Dataset,
+    plan: Plan,
+    name: str,
+    seed: int,
+    folder: Path,
+    world: World,
+    listener: Listener,
+    facts: dict[str, Any],
+) -> Record:
+    check_writable(folder)
+    (folder / LOG_NAME).unlink(missing_ok=True)  # of an earlier attempt
+    record = _begun(dataset, plan, name, seed, facts)
+    record.write(folder)
+    onlooker, log = listener.begins(name, seed), MetricsLog(folder)
+    run = Run(dataset, name, seed, plan.budget, plan.size, world)
+
+    def closed(status: Any, error: str | None = None, **metrics: Any) -> Record:
+        done = dataclasses.replace(
+            record,
+            status=status,
+            error=error,
+            seconds=run.standing.seconds,
+            epochs=len(MetricsLog.read(folder)),
+            metrics=metrics,
+        )
+        done.write(folder)
+        return done
+
+    try:
+        memory = run.step_memory()
+        with stop_on_signals() as stop:
+            run.train(onlooker, stop, log.append)
+        return closed("finished", **run.judge(), step_memory=memory)
+    except Stopped as stopped:
+        closed("stopped", str(stopped))
+        raise
+    except (NonFinite, MemoryError) as error:
+        return closed("failed", str(error) or "out of memory")
+    except RuntimeError as error:
+        if "memory" not in str(error):
+            closed("failed", str(error))
+            raise
+        return closed("failed", " ".join(str(error).split())[:300])
+
+
+def _begun(dataset: Dataset, plan: Plan, name: str, seed: int, facts: dict[str, Any]) -> Record:
+    return Record(
+        name=f"{dataset.name}/{name}",
+        preset=str(plan.budget),
+        seed=seed,
+        recipe=_plain(plan.recipe(name, facts)),
+        commit=commit(),
+        versions=versions(),
+        hardware=hardware(),
+        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _plain(recipe: dict[str, Any]) -> dict[str, Any]:
+    """As it is read back from a record."""
+    plain: dict[str, Any] = json.loads(json.dumps(recipe))
+    return plain
