@@ -22,6 +22,13 @@ Assignments = Annotated[
 ]
 Preset = Annotated[str, Parameter(help="smoke, quick, standard or paper.")]
 Out = Annotated[Path, Parameter(help="Where run folders go.")]
+Data = Annotated[
+    Path | None,
+    Parameter(
+        name=["--data"],
+        help="The folder of all data sets of real graphs; TREEFOLD_DATA or the cache if not given.",
+    ),
+]
 
 
 @dataclasses.dataclass(frozen=True)
