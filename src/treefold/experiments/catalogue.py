@@ -20,7 +20,6 @@ from treefold.experiments.realworld_presets import REALWORLD_PRESETS, RealWorldP
 from treefold.experiments.recipe import Experiment
 from treefold.names import by_name
 
-
 AnyPreset = Preset | GraphPreset | RealWorldPreset
 
 

@@ -101,7 +101,7 @@ _PLACE = (
 )
 _WEIGHT = "the paper could not afford this row, so the weight of its law loss is ours"
 _LAST = "published numbers are of the last epoch; ours are there for it and for the best one"
-_SMALL = "graphs of five or fewer nodes are left out, in the test too, as in PNA's code; OGB's are not"
+_SMALL = "graphs of five or fewer nodes are left out, in the test too: as PNA does, but not OGB"
 
 
 @dataclass(frozen=True)
@@ -160,18 +160,18 @@ def _at(preset: RealWorldPreset, name: str, column: Column, row: Row) -> Experim
         aggregator=AggregatorChoice(
             row.aggregator, {**preset.options.get(row.aggregator, {}), **row.options}
         ),
-        model=_model(preset, getattr(column, row.network), row),
+        model=_model(preset, column, row),
         training=dataclasses.replace(training, epochs=epochs, **preset.training),
         evaluation=preset.evaluation,
     )
 
 
-def _model(
-    preset: RealWorldPreset, model: TowerModel | PlainModel, row: Row
-) -> TowerModel | PlainModel:
+def _model(preset: RealWorldPreset, column: Column, row: Row) -> TowerModel | PlainModel:
+    model: TowerModel | PlainModel = getattr(column, row.network)
     if isinstance(model, PlainModel):
         return dataclasses.replace(model, **preset.plain)
-    changes = preset.learned if row.network == "learned" else preset.towers
+    learned = preset.learned.get(column.task.name, {})
+    changes = learned if row.network == "learned" else preset.towers
     return dataclasses.replace(model, **changes)
 
 

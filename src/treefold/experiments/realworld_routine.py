@@ -11,7 +11,13 @@ from treefold.experiments.recipe import Experiment, TowerModel
 from treefold.experiments.routine import Folded, Routine
 from treefold.models import GraphNetwork, NormalizedTowers, PlainLayer, plain_network, tower_network
 from treefold.names import by_name
-from treefold.tasks.realworld import GraphBatch, GraphStore, GraphTask, average_log_degree
+from treefold.tasks.realworld import (
+    GraphBatch,
+    GraphStore,
+    GraphTask,
+    average_log_degree,
+    differences_from_official,
+)
 from treefold.training.answer_scores import AnswerScore, measure_of, num_correct, score_answers
 
 NUM_VIOLATION_GRAPHS = 64
@@ -53,6 +59,10 @@ class RealWorldRoutine(Routine):
     def require_data(self) -> None:
         """Refuse to begin without the data set's files."""
         self.task.require()
+
+    def data_departures(self) -> Sequence[str]:
+        """Where the files are not the official ones."""
+        return differences_from_official(self.task)
 
     def model(self) -> nn.Module:
         """The network of the recipe, told the degrees of the training graphs."""
@@ -113,10 +123,11 @@ class RealWorldRoutine(Routine):
         watched.remove()
         x, around = seen[-1]
         if isinstance(last, PlainLayer):
-            return Folded(last.aggregator, last.rows(x, around.neighbours), around.neighbours.groups)
+            rows = last.rows(x, around.neighbours)
+            return Folded(last.aggregator, rows, around.neighbours.groups)
         assert isinstance(last, NormalizedTowers)
-        rows = last.conv.messages(x, around.neighbours, around.edges)[:, 0]
-        return Folded(last.conv.aggregators[0], rows, around.neighbours.groups)  # type: ignore[arg-type]
+        messages = last.conv.messages(x, around.neighbours, around.edges)[:, 0]
+        return Folded(last.conv.aggregators[0], messages, around.neighbours.groups)  # type: ignore[arg-type]
 
     def cases(self, wanted: str | None = None) -> Sequence[str]:
         """Splits: train, val, test."""

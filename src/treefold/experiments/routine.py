@@ -47,8 +47,8 @@ class Routine(ABC):
         """Whether that column should rise."""
         return self.highest
 
-    def require_data(self) -> None:
-        """Raise an error that says what to do, if there are files to be read and one is missing."""
+    def require_data(self) -> None:  # noqa: B027  (most tasks make their data themselves)
+        """Raise an error that says what to do, if a file to be read is missing."""
 
     def data_departures(self) -> Sequence[str]:
         """Where the data that is really there leaves the published one, in words."""

@@ -97,7 +97,7 @@ def open_record(
         recipe=as_json(experiment.recipe()),
         overrides=overrides,
         reported={key: dataclasses.asdict(value) for key, value in experiment.reported.items()},
-        departures=list(experiment.departures),
+        departures=[*experiment.departures, *routine_of(experiment, seed).data_departures()],
         commit=commit(),
         versions=versions(),
         hardware=hardware(),

@@ -158,7 +158,7 @@ class Trainer:
     def _is_over(self) -> bool:
         epoch, patience = self.progress.epoch, self.training.patience
         waited = patience is not None and epoch - self.standing.best_epoch >= patience
-        slow = self.schedule.get_last_lr()[0] < self.training.min_learning_rate
+        slow = float(self.schedule.get_last_lr()[0]) < self.training.min_learning_rate
         ends = waited or slow or epoch == self.training.epochs
         return self.progress.step == self.steps and ends
 

@@ -64,4 +64,5 @@ class PlainLayer(nn.Module):
         neighbours = around.neighbours
         aggregated = self.aggregator.aggregate(self.rows(x, neighbours), neighbours.groups)
         updated: Tensor = self.norm(self.update(aggregated)).relu()
-        return self.dropout(x + updated)
+        states: Tensor = self.dropout(x + updated)
+        return states

@@ -1,7 +1,7 @@
 """PNA's real-world architecture: one answer for each graph, with or without edge features.
 
-    nodes -> rows -> layers, each with its own weights -> sum (or mean) over nodes -> MLP
-    edges -> rows, which all layers see
+nodes -> rows -> layers, each with its own weights -> sum (or mean) over nodes -> MLP
+edges -> rows, which all layers see
 """
 
 from functools import partial

@@ -12,22 +12,17 @@ class EmbeddedCategories(nn.Module):
 
     def __init__(self, categories: Categories, channels: int) -> None:
         super().__init__()
-        self.tables = nn.ModuleList(nn.Embedding(size, channels) for size in categories.sizes)
+        self.tables = nn.ParameterList(torch.randn(size, channels) for size in categories.sizes)
 
     def forward(self, values: Int[Tensor, " n columns"]) -> Float[Tensor, " n channels"]:
         """A row for each row of categories."""
-        return self._chosen([table.weight for table in self.tables], values)
+        return _chosen(list(self.tables), values)
 
     def times(
         self, values: Int[Tensor, " n columns"], weight: Float[Tensor, " channels outputs"]
     ) -> Float[Tensor, " n outputs"]:
         """`forward(values) @ weight`, with one product for each category and not for each row."""
-        return self._chosen([table.weight @ weight for table in self.tables], values)
-
-    def _chosen(self, tables: list[Tensor], values: Tensor) -> Tensor:
-        _check_columns(values, len(tables))
-        rows = [table.index_select(0, of) for table, of in zip(tables, values.unbind(1), strict=True)]
-        return torch.stack(rows).sum(0) if len(rows) > 1 else rows[0]
+        return _chosen([table @ weight for table in self.tables], values)
 
 
 class MappedNumbers(nn.Module):
@@ -64,3 +59,10 @@ def input_layer(kind: Categories | Numbers, channels: int) -> InputLayer:
 def _check_columns(values: Tensor, columns: int) -> None:
     if values.dim() != 2 or values.shape[1] != columns:
         raise ValueError(f"inputs have shape {tuple(values.shape)}; expected [n, {columns}]")
+
+
+def _chosen(tables: list[Tensor], values: Tensor) -> Tensor:
+    _check_columns(values, len(tables))
+    pairs = zip(tables, values.unbind(1), strict=True)
+    rows = [table.index_select(0, chosen) for table, chosen in pairs]
+    return torch.stack(rows).sum(0) if len(rows) > 1 else rows[0]

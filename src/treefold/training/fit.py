@@ -20,16 +20,23 @@ from treefold.training.world import World
 
 
 @runtime_checkable
+class Batch(Protocol):
+    """Examples for one step."""
+
+    def __len__(self) -> int: ...
+
+    def to(self, device: torch.device | str, /) -> "Batch":
+        """The same examples on another device."""
+
+
+@runtime_checkable
 class Examples(Protocol):
     """Data to learn from, such as sets or graphs with their answers."""
 
     def __len__(self) -> int: ...
 
-    def take(self, chosen: Tensor, /) -> "Examples":
+    def take(self, chosen: Tensor, /) -> Batch:
         """The examples with these numbers, in this order."""
-
-    def to(self, device: torch.device | str, /) -> "Examples":
-        """The same examples on another device."""
 
 
 Loss = Callable[[nn.Module, Any], tuple[Tensor, dict[str, Tensor]]]

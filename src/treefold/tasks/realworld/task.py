@@ -64,7 +64,16 @@ class GraphTask(ABC):
     def split(
         self, name: str, data: Path | str | None = None, cache: Path | str | None = None
     ) -> GraphStore:
-        """The graphs of a split."""
+        """The graphs of a split that the task uses."""
+        store = self.kept(self.whole(name, data, cache))
+        if self.at_most is None or self.at_most >= len(store):
+            return store
+        return store.only(torch.arange(self.at_most))
+
+    def whole(
+        self, name: str, data: Path | str | None = None, cache: Path | str | None = None
+    ) -> GraphStore:
+        """All graphs of a split."""
         by_name(dict.fromkeys(SPLITS, True), name, "split")
         folder = data_folder(data) / self.folder
         require_files(self.name, folder, self.files())
@@ -73,10 +82,7 @@ class GraphTask(ABC):
             each: cache_folder(cache) / "realworld" / self.name / f"{each}-{key}.arrays"
             for each in SPLITS
         }
-        store = self.kept(_checked(self, _converted(self, name, folder, paths), folder))
-        if self.at_most is None or self.at_most >= len(store):
-            return store
-        return store.only(torch.arange(self.at_most))
+        return _checked(self, _converted(self, name, folder, paths), folder)
 
     def delta(self, data: Path | str | None = None, cache: Path | str | None = None) -> float:
         """δ of PNA's scalers, from the training graphs."""
