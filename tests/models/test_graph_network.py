@@ -135,9 +135,7 @@ def test_the_plain_network_aggregates_states_as_they_are(name):
         ]
         mapped = layer.update(torch.cat(aggregated))
         mean, spread = layer.norm.running_mean, (layer.norm.running_var + 1e-5).sqrt()
-        states = states + torch.relu(
-            (mapped - mean) / spread * layer.norm.weight + layer.norm.bias
-        )
+        states = states + torch.relu((mapped - mean) / spread * layer.norm.weight + layer.norm.bias)
     expected = network.head(states.mean(0))
     torch.testing.assert_close(network(x, edges)[0], expected)
 

@@ -61,7 +61,7 @@ REALWORLD_PRESETS: dict[str, RealWorldPreset] = {
             task: {"channels": 8, "out_channels": 8, "num_layers": 2, "towers": 2} for task in TASKS
         },
         plain={"channels": 8, "num_layers": 2},
-        task={"at_most": 32},
+        task={"at_most": 200},
         options=_OURS,
     ),
     "quick": RealWorldPreset(
