@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "models": {"torch", "torch_geometric", *CORE, "treefold.tasks", "treefold.models"},
     "records": {"treefold", "treefold.records"},  # treefold itself for its version, no torch
     "training": {
-        *{"torch", "numpy", "lightning_fabric", *CORE, "treefold.checkpoints"},
+        *{"torch", "numpy", "lightning_fabric", "torchmetrics", *CORE, "treefold.checkpoints"},
         *{"treefold.tasks", "treefold.models", "treefold.records", "treefold.training"},
     },
     "experiments": {

@@ -79,7 +79,7 @@ def test_departures_from_the_paper_are_named_even_at_its_own_preset():
 
 
 def test_one_catalogue_knows_sets_and_graphs():
-    assert list(FAMILIES) == ["sets", "graphs"]
+    assert list(FAMILIES) == ["sets", "graphs", "real graphs"]
     assert find_experiment("second-minimum/gru", "quick")[0].model.channels == 128
     assert find_preset("multi-task/gru", "standard").num_seeds == 3
     for name, preset, message in (

@@ -8,10 +8,13 @@ from models.graphs import random_graph
 
 import treefold
 from treefold.models import GraphLayout, TowerConv
+from treefold.models.tower_conv import to_each
 
 
-def by_definition(conv, x, edges):
+def by_definition(conv, x, edges, edge_rows=None, mixed=True):
     """Every message by itself from the concatenated pair; every node by itself."""
+    if edge_rows is None:
+        edge_rows = x.new_zeros(edges.shape[1], 0)
     towers = len(conv.message.weight)
     width = conv.message.weight.shape[2]
     rows = []
@@ -19,16 +22,20 @@ def by_definition(conv, x, edges):
         parts = []
         for tower in range(towers):
             share = slice(tower * width, (tower + 1) * width) if conv.divide else slice(None)
-            sources = edges[0, edges[1] == node]
-            pairs = [torch.cat([x[node, share], x[source, share]]) for source in sources]
-            stacked = torch.stack(pairs) if pairs else x.new_zeros(0, 2 * width)
+            incoming = (edges[1] == node).nonzero().squeeze(1)
+            pairs = [
+                torch.cat([x[node, share], x[edges[0, edge], share], edge_rows[edge]])
+                for edge in incoming
+            ]
+            inputs = conv.message.weight.shape[1]
+            stacked = torch.stack(pairs) if pairs else x.new_zeros(0, inputs)
             messages = stacked @ conv.message.weight[tower] + conv.message.bias[tower]
             aggregate = conv.aggregators[tower % len(conv.aggregators)]
             found = aggregate(messages, torch.zeros(len(messages), dtype=torch.long), dim_size=1)
             joined = torch.cat([x[node, share], found[0]])
             parts.append(joined @ conv.update.weight[tower] + conv.update.bias[tower])
         rows.append(torch.cat(parts))
-    return conv.mix(torch.stack(rows))
+    return conv.mix(torch.stack(rows)) if mixed else torch.stack(rows)
 
 
 @pytest.mark.parametrize("name", ["sum", "max", "pna", "gru", "binary-gru"])
@@ -48,6 +55,29 @@ def test_learned_aggregators_are_one_for_each_tower_fixed_ones_serve_all():
     make = partial(treefold.aggregator, "binary-gru")
     assert len(TowerConv(8, 8, make, towers=4).aggregators) == 4
     assert len(TowerConv(8, 8, partial(treefold.aggregator, "pna"), towers=4).aggregators) == 1
+
+
+@pytest.mark.parametrize("divide", [True, False])
+def test_every_tower_gets_the_whole_row_of_an_edge(divide):
+    make = partial(treefold.aggregator, "sum")
+    conv = TowerConv(4, 6, make, 2, divide, edge_channels=3).double()
+    for parameter in conv.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    _, edges = random_graph(7, 3)
+    edges = edges[:, torch.argsort(edges[1], stable=True)]  # rows of edges come by receiver
+    x, rows = torch.randn(7, 4).double(), torch.randn(edges.shape[1], 3).double()
+    neighbours = GraphLayout.of(7, edges).neighbours
+    found = conv(x, neighbours, lambda weight: rows @ weight)
+    torch.testing.assert_close(found, by_definition(conv, x, edges, rows))
+    with pytest.raises(ValueError, match="edge_channels is 3, but rows of edges: none"):
+        conv(x, neighbours)
+
+
+@pytest.mark.parametrize("outputs", [2, 8, 20])  # one product with a large matrix, or one each
+def test_towers_have_their_own_maps_however_wide(outputs):
+    x, weight = torch.randn(9, 3, 5), torch.randn(3, 5, outputs)
+    found = to_each(x, weight)
+    torch.testing.assert_close(found, torch.einsum("nti,tio->nto", x, weight))
 
 
 @pytest.mark.parametrize(("channels", "out"), [(6, 8), (8, 6)])

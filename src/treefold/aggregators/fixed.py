@@ -31,9 +31,11 @@ class FixedAggregation(RaggedAggregation):
         channels: int,
         deg: Tensor | Sequence[int] = (0, 1),
         mean_log: float | None = None,
+        scalers: Sequence[str] = ("identity", "amplification", "attenuation"),
     ) -> "FixedAggregation":
         """Principal neighbourhood aggregation: mean, max, min and std, each unscaled, amplified
-        and attenuated by the logarithm of the group's size: 12 times as wide as its input.
+        and attenuated by the logarithm of the group's size: 12 times as wide as its input, or 4
+        times for each of the `scalers` given.
 
         `deg` is the histogram of group sizes in the training data (`deg[d]` groups of size d), to
         whose mean the scalers refer; by default they refer to groups of one. `mean_log` gives that
@@ -41,7 +43,7 @@ class FixedAggregation(RaggedAggregation):
         """
         aggregation = pyg.DegreeScalerAggregation(
             aggr=["mean", "max", "min", "std"],
-            scaler=["identity", "amplification", "attenuation"],
+            scaler=list(scalers),
             deg=torch.as_tensor(deg),
         )
         if mean_log is not None:
@@ -49,7 +51,7 @@ class FixedAggregation(RaggedAggregation):
                 raise ValueError(f"mean_log is {mean_log}; expected the mean of ln(size + 1)")
             aggregation.init_avg_deg_log = mean_log
             aggregation.reset_parameters()
-        return cls(aggregation, channels, multiple=12)
+        return cls(aggregation, channels, multiple=4 * len(scalers))
 
     def reset_parameters(self) -> None:
         """Reset PyG's aggregation."""

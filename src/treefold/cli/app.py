@@ -1,6 +1,7 @@
 """`treefold`: train, sweep, resume, evaluate, fold, report."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,13 @@ Assignments = Annotated[
 ]
 Preset = Annotated[str, Parameter(help="smoke, quick, standard or paper.")]
 Out = Annotated[Path, Parameter(help="Where run folders go.")]
+Data = Annotated[
+    Path | None,
+    Parameter(
+        name=["--data"],
+        help="The folder of all data sets of real graphs; TREEFOLD_DATA or the cache if not given.",
+    ),
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +51,14 @@ Where = Annotated[Machine, Parameter(name="*")]
 HERE = Machine()
 
 
+def use_data(folder: Path | None) -> None:
+    """Let all tasks look for their files there, those of other processes we start too."""
+    if folder is not None:
+        if not folder.is_dir():
+            raise ValueError(f"--data is {folder}, no folder; give the one of all data sets")
+        os.environ["TREEFOLD_DATA"] = str(folder.resolve())
+
+
 @app.command(name="list")
 def list_() -> None:
     """Name all experiments, their rows, the presets and the aggregators."""
@@ -59,6 +75,7 @@ def train(
     seed: int = 0,
     out: Out = Path("runs"),
     set_: Assignments = None,
+    data: Data = None,
     machine: Where = HERE,
     json_lines: Annotated[bool, Parameter(help="Print events as lines of JSON.")] = False,
     debug: bool = False,
@@ -70,6 +87,7 @@ def train(
     with as_one_line(debug):
         from treefold.cli.commands import train_rows
 
+        use_data(data)
         train_rows(recipe, preset, seed, out, set_ or [], machine, json_lines)
 
 
@@ -83,6 +101,7 @@ def sweep(
     ] = None,
     out: Out = Path("runs"),
     set_: Assignments = None,
+    data: Data = None,
     workers: Annotated[
         int | None, Parameter(help="Runs at once; one per core if not given.")
     ] = None,
@@ -98,15 +117,17 @@ def sweep(
     with as_one_line(debug):
         from treefold.cli.sweeping import sweep_rows
 
+        use_data(data)
         sweep_rows(recipe, preset, seeds, out, set_ or [], workers, slurm)
 
 
 @app.command
-def resume(run: Path, *, machine: Where = HERE, debug: bool = False) -> None:
+def resume(run: Path, *, data: Data = None, machine: Where = HERE, debug: bool = False) -> None:
     """Go on with a run that was stopped, from its folder alone."""
     with as_one_line(debug):
         from treefold.cli.commands import resume_run
 
+        use_data(data)
         resume_run(run, machine)
 
 
@@ -120,6 +141,7 @@ def evaluate(
     seed: Annotated[
         int, Parameter(help="Of the evaluation sets; the run's own if not given.")
     ] = -1,
+    data: Data = None,
     machine: Where = HERE,
     debug: bool = False,
 ) -> None:
@@ -127,15 +149,17 @@ def evaluate(
     with as_one_line(debug):
         from treefold.cli.commands import evaluate_run
 
+        use_data(data)
         evaluate_run(run, sizes, seed, machine)
 
 
 @app.command
-def laws(run: Path, *, num_draws: int = 1024, debug: bool = False) -> None:
+def laws(run: Path, *, num_draws: int = 1024, data: Data = None, debug: bool = False) -> None:
     """Print how far a run's learned operator is from the laws of a commutative monoid."""
     with as_one_line(debug):
         from treefold.cli.commands import print_laws
 
+        use_data(data)
         print_laws(run, num_draws)
 
 

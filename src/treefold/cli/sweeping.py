@@ -12,6 +12,7 @@ from pathlib import Path
 
 from treefold.cli.commands import in_short, run_folder
 from treefold.cli.display import Display, choose_display
+from treefold.experiments.build import routine_of
 from treefold.experiments.catalogue import find_experiment, find_preset
 from treefold.experiments.overrides import override
 from treefold.experiments.run import as_json
@@ -92,13 +93,15 @@ def sweep_rows(
 def manifest(
     recipe: str, preset: str, seeds: int | None, out: Path, assignments: list[str]
 ) -> Iterator[Job]:
-    """The runs of a sweep, seed by seed; wrong names and values are found out here."""
+    """The runs of a sweep, seed by seed; wrong names and values and missing data are found
+    out here."""
     count = find_preset(recipe, preset).num_seeds if seeds is None else seeds
     if count < 1:
         raise ValueError(f"{count} seeds; expected 1 or more")
     for seed in range(count):
         for experiment in find_experiment(recipe, preset):
-            override(experiment, assignments)
+            changed, _ = override(experiment, assignments)
+            routine_of(changed, seed).require_data()
             yield Job(experiment.name, preset, seed, str(out), tuple(assignments))
 
 

@@ -2,16 +2,28 @@
 
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
-from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LRScheduler, OneCycleLR
+from torch.optim.lr_scheduler import (
+    ConstantLR,
+    CosineAnnealingLR,
+    LRScheduler,
+    OneCycleLR,
+    ReduceLROnPlateau,
+)
 
 from treefold.experiments.graph_routine import GraphRoutine
+from treefold.experiments.realworld_routine import RealWorldRoutine
 from treefold.experiments.recipe import Experiment, Training
 from treefold.experiments.routine import Routine
 from treefold.experiments.set_routine import SetRoutine
 from treefold.tasks import SetTask
 from treefold.tasks.multitask import MultiTask
+from treefold.tasks.realworld import GraphTask
 
-ROUTINES: dict[type, type[Routine]] = {SetTask: SetRoutine, MultiTask: GraphRoutine}
+ROUTINES: dict[type, type[Routine]] = {
+    SetTask: SetRoutine,
+    MultiTask: GraphRoutine,
+    GraphTask: RealWorldRoutine,
+}
 """By the kind of task they are for."""
 
 
@@ -38,8 +50,20 @@ def build_optimizer(model: nn.Module, training: Training) -> Optimizer:
     )
 
 
-def build_schedule(optimizer: Optimizer, training: Training, steps: int) -> LRScheduler:
-    """The learning-rate schedule of a recipe, over `steps` steps in all."""
+def build_schedule(
+    optimizer: Optimizer, training: Training, steps: int, highest: bool = False
+) -> LRScheduler | ReduceLROnPlateau:
+    """The learning-rate schedule of a recipe, over `steps` steps in all.
+
+    `highest` tells a plateau whether what it is given should rise, or else fall.
+    """
+    if training.schedule == "plateau":
+        return ReduceLROnPlateau(
+            optimizer,
+            mode="max" if highest else "min",
+            factor=training.plateau_factor,
+            patience=training.plateau_patience,
+        )
     if training.schedule == "one-cycle":
         return OneCycleLR(optimizer, training.learning_rate, total_steps=steps + 1)
     if training.schedule == "cosine":

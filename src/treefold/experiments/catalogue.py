@@ -11,8 +11,16 @@ from treefold.experiments.graph_experiments import (
 )
 from treefold.experiments.graph_presets import GRAPH_PRESETS, GraphPreset
 from treefold.experiments.presets import PRESETS, Preset
+from treefold.experiments.realworld_experiments import (
+    REALWORLD_EXPERIMENTS,
+    UNSCALED_ROWS,
+    find_realworld_experiment,
+)
+from treefold.experiments.realworld_presets import REALWORLD_PRESETS, RealWorldPreset
 from treefold.experiments.recipe import Experiment
 from treefold.names import by_name
+
+AnyPreset = Preset | GraphPreset | RealWorldPreset
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,7 @@ class Family:
     """Experiments on tasks of one kind, and what their presets stand for."""
 
     experiments: Mapping[str, Callable[[str], list[Experiment]]]
-    presets: Mapping[str, Preset | GraphPreset]
+    presets: Mapping[str, AnyPreset]
     find: Callable[[str, str], list[Experiment]]
     """The rows of an experiment, or one of them, at a preset."""
     extra_rows: tuple[str, ...] = ()
@@ -32,6 +40,12 @@ FAMILIES = {
         set_experiments.EXPERIMENTS, PRESETS, set_experiments.find_experiment, ("oracle",)
     ),
     "graphs": Family(GRAPH_EXPERIMENTS, GRAPH_PRESETS, find_graph_experiment, tuple(EXTRA_ROWS)),
+    "real graphs": Family(
+        REALWORLD_EXPERIMENTS,
+        REALWORLD_PRESETS,
+        find_realworld_experiment,
+        tuple(UNSCALED_ROWS),
+    ),
 }
 
 
@@ -48,6 +62,6 @@ def find_experiment(name: str, preset: str) -> list[Experiment]:
     return family_of(name).find(name, preset)
 
 
-def find_preset(name: str, preset: str) -> Preset | GraphPreset:
+def find_preset(name: str, preset: str) -> AnyPreset:
     """What a preset stands for in an experiment."""
     return by_name(family_of(name).presets, preset, "preset")

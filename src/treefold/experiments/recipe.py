@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 from treefold.names import by_name
 from treefold.tasks import SET_TASKS
 from treefold.tasks.multitask import MultiTask
+from treefold.tasks.realworld import CIFAR10, MNIST, ZINC, MolHIV
 
 T = TypeVar("T")
 
 OPTIMIZERS = ("adam", "adamw")
-SCHEDULES = ("constant", "one-cycle", "cosine")
+SCHEDULES = ("constant", "one-cycle", "cosine", "plateau")
 _ADDED = {"added": True}
 """Of fields that old records lack: left out of a recipe that does not use them, so that the old and
 the new record of a recipe are the same."""
@@ -47,6 +48,33 @@ class GraphModel:
 
 
 @dataclass(frozen=True)
+class TowerModel:
+    """PNA's network for ZINC and superpixels.
+
+    The last layer goes from `channels` to `out_channels`. `edge_channels` is how wide the rows of
+    edges are; 0 leaves edge features out. `divide` gives each tower its share of the channels,
+    otherwise each has all.
+    """
+
+    channels: int = 75
+    out_channels: int = 70
+    edge_channels: int = 0
+    towers: int = 5
+    divide: bool = True
+    num_layers: int = 4
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True)
+class PlainModel:
+    """PNA's network for MolHIV: neighbours' states are aggregated as they are."""
+
+    channels: int = 80
+    num_layers: int = 4
+    dropout: float = 0.3
+
+
+@dataclass(frozen=True)
 class Training:
     """How to train: sizes, optimiser, schedule, and how often to look."""
 
@@ -62,7 +90,15 @@ class Training:
     patience: int | None = field(default=None, metadata=_ADDED)
     """Epochs without a better validation after which to stop; None for all epochs."""
     shuffle: bool = field(default=False, metadata=_ADDED)
-    """Draw batches of graphs afresh in each epoch, unlike PNA; sets are always shuffled."""
+    """Draw batches of graphs afresh in each epoch, unlike PNA on the multi-task benchmark; sets
+    and real graphs are always shuffled."""
+    plateau_patience: int = field(default=5, metadata=_ADDED)
+    """With the schedule `plateau`: how many validations without progress are borne before the
+    learning rate is cut."""
+    plateau_factor: float = field(default=0.5, metadata=_ADDED)
+    """What the schedule `plateau` multiplies the learning rate by."""
+    min_learning_rate: float = field(default=0.0, metadata=_ADDED)
+    """Stop as soon as the schedule `plateau` has gone below it."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "validate_every"):
@@ -70,6 +106,13 @@ class Training:
                 raise ValueError(f"training.{name} is {getattr(self, name)}; expected more than 0")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"training.patience is {self.patience}; expected 1 or more, or none")
+        if not 0 < self.plateau_factor < 1:
+            raise ValueError(
+                f"training.plateau_factor is {self.plateau_factor}; expected between 0 and 1"
+            )
+        for name in ("plateau_patience", "min_learning_rate"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"training.{name} is {getattr(self, name)}; expected 0 or more")
         by_name(dict.fromkeys(OPTIMIZERS, True), self.optimizer, "optimizer")
         by_name(dict.fromkeys(SCHEDULES, True), self.schedule, "schedule")
 
@@ -138,6 +181,8 @@ class Kind:
 KINDS = (
     Kind(SET_TASKS, Model, Evaluation),
     Kind({"multi-task": MultiTask}, GraphModel, GraphEvaluation),
+    Kind({task.name: task for task in (ZINC, MNIST, CIFAR10)}, TowerModel, GraphEvaluation),
+    Kind({MolHIV.name: MolHIV}, PlainModel, GraphEvaluation),
 )
 
 

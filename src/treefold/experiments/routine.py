@@ -25,14 +25,34 @@ class Routine(ABC):
     """One experiment with one seed, as the trainer and the command line see it.
 
     `chosen_by` is the column of the log by which the best checkpoint is chosen: the highest, or
-    the lowest. What is evaluated are cases: sizes of sets, splits of graphs.
+    the lowest. `paced_by` and `pace_highest` say the same of the schedule `plateau`. What is
+    evaluated are cases: sizes of sets, splits of graphs; `scores_last` asks for the scores of the
+    last epoch beside those of the best.
     """
 
     chosen_by: str
     highest: bool = True
+    scores_last: bool = False
 
     def __init__(self, experiment: Experiment, seed: int) -> None:
         self.experiment, self.seed = experiment, seed
+
+    @property
+    def paced_by(self) -> str:
+        """The column by which the schedule `plateau` cuts the learning rate."""
+        return self.chosen_by
+
+    @property
+    def pace_highest(self) -> bool:
+        """Whether that column should rise."""
+        return self.highest
+
+    def require_data(self) -> None:  # noqa: B027  (most tasks make their data themselves)
+        """Raise an error that says what to do, if a file to be read is missing."""
+
+    def data_departures(self) -> Sequence[str]:
+        """Where the data that is really there leaves the published one, in words."""
+        return ()
 
     @property
     def batches(self) -> Batches:

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from treefold.experiments.build import routine_of
 from treefold.experiments.recipe import Experiment
 from treefold.experiments.trainer import CHECKPOINTS, Stopped, Trainer, Watcher
 from treefold.records import Record, StorageError, check_writable, remove_leftovers
@@ -31,6 +32,7 @@ def run(
     watcher: Watcher | None = None,
 ) -> Record:
     """Train to the end, or go on with the run that is already in `folder`; gives its record."""
+    routine_of(experiment, seed).require_data()
     if world.rank == 0:
         for place in (folder, folder / CHECKPOINTS):
             check_writable(place)
@@ -95,7 +97,7 @@ def open_record(
         recipe=as_json(experiment.recipe()),
         overrides=overrides,
         reported={key: dataclasses.asdict(value) for key, value in experiment.reported.items()},
-        departures=list(experiment.departures),
+        departures=[*experiment.departures, *routine_of(experiment, seed).data_departures()],
         commit=commit(),
         versions=versions(),
         hardware=hardware(),

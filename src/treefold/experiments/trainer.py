@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from treefold.checkpoints import CheckpointStore
 from treefold.experiments.build import (
@@ -70,7 +71,10 @@ class Trainer:
         self.model = build_model(experiment)
         self.optimizer = build_optimizer(self.model, self.training)
         self.schedule = build_schedule(
-            self.optimizer, self.training, self.steps * self.training.epochs
+            self.optimizer,
+            self.training,
+            self.steps * self.training.epochs,
+            self.routine.pace_highest,
         )
         self.wrapped, self.wrapped_optimizer = world.wrap(self.model, self.optimizer)
         self.progress, self.standing = Progress(), Standing()
@@ -104,23 +108,32 @@ class Trainer:
             raise
 
     def evaluate(self, watcher: Watcher) -> dict[str, Any]:
-        """The scores of the checkpoint that did best on validation, for every case."""
+        """The scores of the checkpoint that did best on validation, for every case.
+
+        Where the routine asks for it, those of the last epoch as well, called `-last`.
+        """
+        last = self.routine.metrics(self._scores(watcher)) if self.routine.scores_last else {}
         best = self.best.load()
         if best is not None:
             restore(best, rng=False, model=self.model)
-        self.wrapped.eval()
-        scores = {}
-        for case in self.routine.cases():
-            with torch.no_grad():
-                scores[case] = self.routine.score(self.wrapped, case, self.world.device)
-            watcher.evaluated(self.routine.shown(case, scores[case]))
+        scores = self._scores(watcher)
         return {
             "num_parameters": sum(p.numel() for p in self.model.parameters()),
             "best_epoch": self.standing.best_epoch,
             self.routine.chosen_by: self.standing.best,
             "seconds_per_epoch": self.standing.seconds / self.progress.epoch,
             **self.routine.metrics(scores),
+            **{f"{name}-last": value for name, value in last.items() if "@" in name},
         }
+
+    def _scores(self, watcher: Watcher) -> dict[Any, Any]:
+        self.wrapped.eval()
+        scores = {}
+        for case in self.routine.cases():
+            with torch.no_grad():
+                scores[case] = self.routine.score(self.wrapped, case, self.world.device)
+            watcher.evaluated(self.routine.shown(case, scores[case]))
+        return scores
 
     def close(self) -> None:
         """Finish the files that are written to all along."""
@@ -132,7 +145,7 @@ class Trainer:
             self.world,
             self.wrapped,
             self.wrapped_optimizer,
-            self.schedule,
+            None if isinstance(self.schedule, ReduceLROnPlateau) else self.schedule,
             self.data,
             self.routine.loss,
             batch_size=self.training.batch_size,
@@ -145,7 +158,9 @@ class Trainer:
     def _is_over(self) -> bool:
         epoch, patience = self.progress.epoch, self.training.patience
         waited = patience is not None and epoch - self.standing.best_epoch >= patience
-        return self.progress.step == self.steps and (waited or epoch == self.training.epochs)
+        slow = float(self.schedule.get_last_lr()[0]) < self.training.min_learning_rate
+        ends = waited or slow or epoch == self.training.epochs
+        return self.progress.step == self.steps and ends
 
     def _finish_epoch(self, watcher: Watcher) -> None:
         progress, standing = self.progress, self.standing
@@ -157,6 +172,8 @@ class Trainer:
         }
         if self._validates():
             row |= self._validate()
+            if isinstance(self.schedule, ReduceLROnPlateau):
+                self.schedule.step(row[self.routine.paced_by])
             if self._is_better(row[self.routine.chosen_by]):
                 standing.best = row[self.routine.chosen_by]
                 standing.best_epoch = progress.epoch

@@ -83,8 +83,8 @@ class GraphLayout:
         if batch is None:
             batch = torch.zeros(num_nodes, dtype=torch.int64, device=edge_index.device)
             batch_size = 1 if batch_size is None else batch_size
-        by_graph = _graphs_of(batch, batch_size, num_nodes)
-        _check_edges(edge_index, batch, num_nodes)
+        by_graph = graphs_of(batch, batch_size, num_nodes)
+        check_edges(edge_index, batch, num_nodes)
         sizes, graphs = by_graph.sizes.sort(descending=True, stable=True)
         starts = by_graph.sizes.cumsum(0) - by_graph.sizes
         nodes = torch.repeat_interleave(starts[graphs], sizes) + places_within(sizes)
@@ -121,7 +121,8 @@ def inverse(order: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
     return back
 
 
-def _graphs_of(batch: Tensor, batch_size: int | None, num_nodes: int) -> Groups:
+def graphs_of(batch: Tensor, batch_size: int | None, num_nodes: int) -> Groups:
+    """Which nodes sit together in a graph, or a ValueError that says what is wrong with `batch`."""
     if batch.numel() != num_nodes:
         raise ValueError(f"batch has {batch.numel()} entries, but there are {num_nodes} nodes")
     if bool((batch[1:] < batch[:-1]).any()):
@@ -132,7 +133,8 @@ def _graphs_of(batch: Tensor, batch_size: int | None, num_nodes: int) -> Groups:
     return Groups.from_index(batch, batch_size)
 
 
-def _check_edges(edge_index: Tensor, batch: Tensor, num_nodes: int) -> None:
+def check_edges(edge_index: Tensor, batch: Tensor, num_nodes: int) -> None:
+    """Refuse edges that are no pairs of nodes of the same graph."""
     if edge_index.dtype not in INTEGER_TYPES or edge_index.dim() != 2 or len(edge_index) != 2:
         raise ValueError(
             f"edge_index is {edge_index.dtype} of shape {tuple(edge_index.shape)}; expected "

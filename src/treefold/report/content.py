@@ -18,6 +18,7 @@ from treefold.report.styles import Style, style_groups
 from treefold.report.summary import Paragraph, summarize
 from treefold.report.table import Table
 from treefold.report.table_accuracy import MEASURES, score_table
+from treefold.report.table_real_graphs import real_graphs_table
 from treefold.report.table_speed import speed_table
 from treefold.report.table_unfinished import unfinished_table
 from treefold.report.text import listed
@@ -52,7 +53,7 @@ def read_content(runs: Path) -> Content:
 
 
 def _tables(groups: Sequence[Group], styles: dict[str, Style]) -> list[Table]:
-    tables: list[Table | None] = []
+    tables: list[Table | None] = [real_graphs_table(groups, styles)]
     for _, members in groupby(groups, key=lambda group: group.experiment):
         rows = list(members)
         tables += [score_table(rows, styles, measure) for measure in MEASURES]

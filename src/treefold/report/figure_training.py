@@ -18,13 +18,15 @@ ROUNDING = 1e-6
 Words: TypeAlias = tuple[str, str, tuple[float, float] | None]
 _COLUMNS: dict[str, Words] = {
     "validation_accuracy": ("Validation accuracy", "accuracy", (-0.02, 1.03)),
+    "validation_mae": ("Validation error", "mean absolute error", None),
+    "validation_roc-auc": ("Validation area", "area under the ROC curve", (-0.02, 1.03)),
     "train_loss": ("Training loss", "loss", None),
 }
 """What to draw: the title, the axis, and its limits; logarithmic without limits."""
 
 
 def curve_figures(groups: Sequence[Group], styles: dict[str, Style]) -> list[Figure]:
-    """Validation accuracy and training loss; not for a sweep, whose curves hardly differ."""
+    """Validation scores and training loss; not for a sweep, whose curves hardly differ."""
     if any(group.is_sweep for group in groups):
         return []
     figures = [_figure(groups, styles, *column) for column in _COLUMNS.items()]

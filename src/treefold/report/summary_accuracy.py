@@ -16,6 +16,10 @@ _TASKS = {
     "parity": "say whether the sum of a multiset of integers is odd",
     "count-modulo": "count the odd integers of a multiset, modulo {m}",
     "mode": "find the most frequent of a multiset of {bits}-bit integers",
+    "mnist": "tell which digit an image shows, from its superpixels",
+    "cifar10": "tell what an image shows, from its superpixels",
+    "zinc": "predict the constrained solubility of molecules",
+    "molhiv": "tell which molecules stop HIV from multiplying",
     "xor": "find the bitwise exclusive or of a multiset of {bits}-bit integers",
 }
 

@@ -1,4 +1,4 @@
-"""Our scores beside the paper's, with the difference: accuracies, and errors of graph targets."""
+"""Our scores beside the paper's, with the difference: accuracies, areas, and errors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,11 +22,15 @@ from treefold.report.text import (
 
 PREFIX = "accuracy@"
 BALANCED = "balanced-"
+SPLITS = {"test": "test, best epoch on validation", "test-last": "test, last epoch"}
+"""Of real graphs: the rest of a score's name, in words."""
 
 
 def in_words(metric: str) -> str:
     """`sizes 1–16` for accuracy@1-16, `size 32` for accuracy@32, `balanced, size 32`."""
-    size = metric.removeprefix(PREFIX)
+    size = metric.partition("@")[2]
+    if size in SPLITS:
+        return SPLITS[size]
     if size.startswith(BALANCED):
         return f"balanced, size {size.removeprefix(BALANCED)}"
     return f"sizes {size.replace('-', '–')}" if "-" in size else f"size {size}"
@@ -50,7 +54,7 @@ class Measure:
         return "highest" if self.highest else "lowest"
 
 
-ACCURACY = Measure(PREFIX, "Accuracy", in_words)
+ACCURACY = Measure(PREFIX, "Accuracy", in_words, order=tuple(SPLITS))
 ERRORS = Measure(
     "log10_mse@",
     "log10 of the mean squared error",
@@ -62,7 +66,9 @@ ERRORS = Measure(
         *("connected", "diameter", "spectral-radius"),
     ),
 )
-MEASURES = (ACCURACY, ERRORS)
+ABSOLUTE = Measure("mae@", "Mean absolute error", in_words, highest=False, order=tuple(SPLITS))
+AREA = Measure("roc-auc@", "Area under the ROC curve", in_words, order=tuple(SPLITS))
+MEASURES = (ACCURACY, ERRORS, ABSOLUTE, AREA)
 
 
 def score_table(
@@ -91,7 +97,7 @@ def score_table(
         for group in comparable:
             row = _facts(group, styles[group.row])
             for name in metrics:
-                row += _cells(group, name, best[name], name in published, measure.digits)
+                row += score_cells(group, name, best[name], name in published, measure.digits)
             row += [_plain(group, "num_parameters", "{:,.0f}"), _seconds(group)]
             rows.append((*row, *note_cells(group, notes)))
     return Table(
@@ -135,9 +141,10 @@ def _facts(group: Group, style: Style) -> list[Text]:
     ]
 
 
-def _cells(
+def score_cells(
     group: Group, metric: str, best: float | None, published: bool, digits: int
 ) -> list[Text]:
+    """Our score, and where it is `published` the paper's and the difference; the best is bold."""
     ours, theirs = group.metric(metric), group.reported(metric)
     if ours is None:
         own: Text = ()

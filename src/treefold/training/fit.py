@@ -20,16 +20,23 @@ from treefold.training.world import World
 
 
 @runtime_checkable
+class Batch(Protocol):
+    """Examples for one step."""
+
+    def __len__(self) -> int: ...
+
+    def to(self, device: torch.device | str, /) -> "Batch":
+        """The same examples on another device."""
+
+
+@runtime_checkable
 class Examples(Protocol):
     """Data to learn from, such as sets or graphs with their answers."""
 
     def __len__(self) -> int: ...
 
-    def take(self, chosen: Tensor, /) -> "Examples":
+    def take(self, chosen: Tensor, /) -> Batch:
         """The examples with these numbers, in this order."""
-
-    def to(self, device: torch.device | str, /) -> "Examples":
-        """The same examples on another device."""
 
 
 Loss = Callable[[nn.Module, Any], tuple[Tensor, dict[str, Tensor]]]
@@ -91,7 +98,7 @@ def fit(
     world: World,
     model: nn.Module,
     optimizer: Optimizer,
-    scheduler: LRScheduler,
+    scheduler: LRScheduler | None,
     data: Examples,
     loss_of: Loss,
     *,
@@ -104,7 +111,8 @@ def fit(
     """Train forever; yields after every step, with the sums of the epoch so far.
 
     An epoch is over when `progress.step` has reached the number of its batches; going on begins
-    the next.
+    the next. `scheduler` is stepped with every batch; one that waits for validations is for the
+    caller.
     """
     chosen_by_step = batches(data, batch_size, _generator(seed, progress.epoch))
     while True:
@@ -123,7 +131,8 @@ def fit(
             norm = world.clip(model, optimizer, clip_norm or math.inf)
             _require_finite(loss.detach(), norm.detach(), penalties.by_law(), progress)
             optimizer.step()
-            scheduler.step()
+            if scheduler is not None:
+                scheduler.step()
 
             sums = world.sum(torch.stack([loss.detach() * len(mine), *counts.values()])).tolist()
             progress.loss += sums[0]

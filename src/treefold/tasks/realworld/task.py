@@ -1,6 +1,7 @@
 """A benchmark of real graphs: where it lies, what it holds, how answers are scored."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -19,6 +20,7 @@ CONVERSION = 1
 """Of what the safe files hold: a new one makes them be written again."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class GraphTask(ABC):
     """Graphs with one answer each, in the splits train, val and test.
 
@@ -26,6 +28,9 @@ class GraphTask(ABC):
     are looked for in a folder for all data sets: the argument `data`, or else the variable
     TREEFOLD_DATA, or else where `treefold data fetch` puts them. The network is never asked.
     """
+
+    at_most: int | None = None
+    """Graphs of each split, the first ones; None for all."""
 
     name: ClassVar[str]
     """As `treefold data fetch` knows it."""
@@ -35,6 +40,10 @@ class GraphTask(ABC):
     node_input: ClassVar[Categories | Numbers]
     edge_input: ClassVar[Categories | Numbers]
     num_outputs: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        if self.at_most is not None and self.at_most < 1:
+            raise ValueError(f"at_most is {self.at_most}; expected 1 or more graphs, or none")
 
     @abstractmethod
     def files(self) -> tuple[str, ...]:
@@ -48,10 +57,23 @@ class GraphTask(ABC):
         """The graphs of a split that the task uses: all of them, unless it says otherwise."""
         return store
 
+    def require(self, data: Path | str | None = None) -> None:
+        """Raise a `MissingData` that says what to do, if a file is not there."""
+        require_files(self.name, data_folder(data) / self.folder, self.files())
+
     def split(
         self, name: str, data: Path | str | None = None, cache: Path | str | None = None
     ) -> GraphStore:
-        """The graphs of a split."""
+        """The graphs of a split that the task uses."""
+        store = self.kept(self.whole(name, data, cache))
+        if self.at_most is None or self.at_most >= len(store):
+            return store
+        return store.only(torch.arange(self.at_most))
+
+    def whole(
+        self, name: str, data: Path | str | None = None, cache: Path | str | None = None
+    ) -> GraphStore:
+        """All graphs of a split."""
         by_name(dict.fromkeys(SPLITS, True), name, "split")
         folder = data_folder(data) / self.folder
         require_files(self.name, folder, self.files())
@@ -60,7 +82,7 @@ class GraphTask(ABC):
             each: cache_folder(cache) / "realworld" / self.name / f"{each}-{key}.arrays"
             for each in SPLITS
         }
-        return self.kept(_checked(self, _converted(self, name, folder, paths), folder))
+        return _checked(self, _converted(self, name, folder, paths), folder)
 
     def delta(self, data: Path | str | None = None, cache: Path | str | None = None) -> float:
         """δ of PNA's scalers, from the training graphs."""

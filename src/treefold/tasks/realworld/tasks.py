@@ -58,6 +58,7 @@ class MolHIV(GraphTask):
     num_outputs: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.leave_out_up_to < 0:
             raise ValueError(f"leave_out_up_to is {self.leave_out_up_to}; expected 0 or more nodes")
 

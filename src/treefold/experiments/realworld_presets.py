@@ -1,0 +1,88 @@
+"""Presets of the real-world experiments: the same rows at four prices, as data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from treefold.experiments.recipe import GraphEvaluation
+
+Changes = Mapping[str, Any]
+"""Fields of a recipe's part that are not as published, by name."""
+
+
+@dataclass(frozen=True)
+class RealWorldPreset:
+    """What is not as published; what is not named is."""
+
+    about: str
+    training: Changes = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    """By the name of the task: they differ in how much there is to go through."""
+    towers: Changes = field(default_factory=dict)
+    """In the model of fixed rows with towers."""
+    learned: Mapping[str, Changes] = field(default_factory=dict)
+    """In the model of learned rows with towers, by the name of the task."""
+    plain: Changes = field(default_factory=dict)
+    """In the model without towers."""
+    task: Changes = field(default_factory=dict)
+    options: Mapping[str, Changes] = field(default_factory=dict)
+    """In the constructor of an aggregator, by name."""
+    evaluation: GraphEvaluation = field(default_factory=lambda: GraphEvaluation(("test",)))
+    num_seeds: int = 1
+
+
+# The law loss is added once for each layer and tower: a mean over channels, on a sample of nodes,
+# with a small weight does not drown the task.
+_OURS = {"binary-gru-assoc": {"associativity": 0.01, "law_nodes": 64, "law_reduction": "mean"}}
+
+_TRAINING = {
+    "batch_size": 64,
+    "learning_rate": 2e-3,
+    "schedule": "one-cycle",
+    "clip_norm": 1.0,
+    "plateau_patience": 5,
+    "min_learning_rate": 0.0,
+}
+
+TASKS = ("zinc", "molhiv", "mnist", "cifar10")
+
+
+def _one_tower(channels: int) -> dict[str, Any]:
+    return {"channels": channels, "out_channels": channels, "towers": 1, "dropout": 0.0}
+
+
+REALWORLD_PRESETS: dict[str, RealWorldPreset] = {
+    "smoke": RealWorldPreset(
+        about="seconds: does it run?",
+        training={**_TRAINING, "batch_size": 8},
+        epochs=dict.fromkeys(TASKS, 2),
+        towers={"channels": 10, "out_channels": 10, "num_layers": 2},
+        learned={
+            task: {"channels": 8, "out_channels": 8, "num_layers": 2, "towers": 2} for task in TASKS
+        },
+        plain={"channels": 8, "num_layers": 2},
+        task={"at_most": 200},
+        options=_OURS,
+    ),
+    "quick": RealWorldPreset(
+        about="5 to 15 minutes a row on one core; learned rows have one tower of 64 or 32 channels",
+        training=_TRAINING,
+        epochs={"zinc": 50, "molhiv": 10, "mnist": 8, "cifar10": 6},
+        towers={"dropout": 0.0},
+        learned={"zinc": _one_tower(64), "mnist": _one_tower(32), "cifar10": _one_tower(32)},
+        plain={"channels": 64},
+        options=_OURS,
+    ),
+    "standard": RealWorldPreset(
+        about="hours a row on one core; learned rows have one tower of 64 channels, three seeds",
+        training=_TRAINING,
+        epochs={"zinc": 200, "molhiv": 30, "mnist": 40, "cifar10": 40},
+        learned=dict.fromkeys(TASKS, _one_tower(64)),
+        options=_OURS,
+        num_seeds=3,
+    ),
+    "paper": RealWorldPreset(
+        about="as in the paper: until the learning rate is below 1e-5, days; wants a GPU",
+        num_seeds=3,
+    ),
+}
