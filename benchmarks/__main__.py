@@ -16,7 +16,7 @@ import torch
 import torch_geometric
 
 import treefold
-from benchmarks import cases, hub, living, realworld
+from benchmarks import cases, hub, living, realworld, sharded
 from treefold.records import hardware
 
 HERE = Path(__file__).parent
@@ -96,6 +96,7 @@ def main() -> None:
         "Two threads": rows_in_a_process(2),
         "Time and memory beside a hub": [hub_row()],
         "Memory of a stream": [living.stream_row()],
+        "Folds in parts": sharded.rows(),
         "Training on graphs": realworld.rows(),
     }
     where = f"{hardware()['cpu'].lower().replace(' ', '-')}-{platform.system().lower()}"

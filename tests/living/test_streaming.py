@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from living.operators_for_tests import Scramble, integers
 from trees import normal, seeded, some
 
-from treefold.algebra import Mean, Sum, Variance
+from treefold.algebra import Mean, Sum, Variance, map_state, tensors_of
 from treefold.living import StreamingFold
 from treefold.living.counter import cut
 from treefold.operators import OPERATORS, BinaryGRU
@@ -132,3 +132,40 @@ def test_a_wrong_chunk_is_refused_and_changes_nothing(rows, sets, message):
 def test_wrong_numbers_are_refused():
     with pytest.raises(ValueError, match="pieces of 0 rows"):
         StreamingFold(Sum(), piece_rows=0)
+
+
+@pytest.mark.parametrize("op", [Scramble(), Mean()], ids=["one tensor", "two tensors"])
+@pytest.mark.parametrize("stop", [0, 1, 37, 90])
+def test_a_stream_goes_on_as_if_it_had_not_stopped(op, stop, tmp_path):
+    rows, sets = integers(90, 2), torch.arange(90) % 3
+    rows = op.encode(rows.double()) if isinstance(op, Mean) else rows
+    first = map_state(lambda part: part[:stop], rows)
+    second = map_state(lambda part: part[stop:], rows)
+    through = StreamingFold(op, 3)
+    through.feed(first, sets[:stop])
+    through.save(tmp_path)
+    again = StreamingFold.load(tmp_path, op)
+    for fold in (through, again):
+        fold.feed(second, sets[stop:])
+    assert again.sizes.equal(through.sizes)
+    assert again.num_bytes == through.num_bytes
+    for found, expected in zip(tensors_of(again.value()), tensors_of(through.value()), strict=True):
+        assert found.equal(expected)
+
+
+def test_witnesses_are_saved_too(tmp_path):
+    fold = StreamingFold(Scramble(), num_witnesses=2, generator=seeded())
+    fold.feed(integers(20, 2))
+    fold.save(tmp_path)
+    again = StreamingFold.load(tmp_path, Scramble(), seeded(1))
+    assert again.spread().largest.equal(fold.spread().largest)
+
+
+def test_a_stream_is_loaded_with_the_operator_that_made_it_only(tmp_path):
+    fold = StreamingFold(BinaryGRU(2))
+    fold.feed(torch.randn(5, 2))
+    fold.save(tmp_path)
+    with pytest.raises(ValueError, match="made by another operator"):
+        StreamingFold.load(tmp_path, BinaryGRU(2))
+    with pytest.raises(ValueError, match="holds no saved streaming-fold"):
+        StreamingFold.load(tmp_path / "nowhere", fold.op)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from treefold.algebra import State, tensors_of
 from treefold.checkpoints import Checkpoint, CheckpointStore
 from treefold.living.arena import Arena
+from treefold.living.counter import Blocks, Levels
 from treefold.living.elements import Elements
 
 # How tensors make up a state: None for a tensor, or a tuple of such.
@@ -71,15 +72,14 @@ def pack_trees(arena: Arena, elements: Elements) -> tuple[dict[str, Tensor], dic
         "generations": elements.generations,
     }
     for level in range(len(arena.levels)):
-        states = tensors_of(arena.read(level, arena.places(level)))
-        tensors |= {f"level.{level}.{part}": tensor for part, tensor in enumerate(states)}
+        tensors |= _named(f"level.{level}", arena.read(level, arena.places(level)))
     return tensors, {"levels": len(arena.levels), "structure": _structure(arena.like)}
 
 
 def unpack_trees(saved: Checkpoint) -> tuple[Arena, Elements]:
     """The trees that were packed, in blocks without spare room."""
     tensors, levels = saved.tensors, int(saved.state["levels"])
-    states = [_state_of(saved, level) for level in range(levels)]
+    states = [_state_of(saved, f"level.{level}") for level in range(levels)]
     arena = Arena(states[0], tensors["sizes"])
     for level in range(min(levels, len(arena.levels))):
         arena.write(level, arena.places(level), states[level])
@@ -93,12 +93,44 @@ def unpack_trees(saved: Checkpoint) -> tuple[Arena, Elements]:
     return arena, elements
 
 
-def _state_of(saved: Checkpoint, level: int) -> State:
+def pack_counters(
+    counters: Sequence[Levels], like: State
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All blocks that wait in binary counters of states like `like`."""
+    tensors = _named("like", like)
+    for number, counter in enumerate(counters):
+        for level, blocks in counter.items():
+            prefix = f"counter.{number}.{level}"
+            tensors |= {f"{prefix}.sets": blocks.sets, f"{prefix}.places": blocks.places}
+            tensors |= _named(prefix, blocks.states)
+    levels = [sorted(counter) for counter in counters]
+    return tensors, {"levels": levels, "structure": _structure(like)}
+
+
+def unpack_counters(saved: Checkpoint) -> tuple[list[Levels], State]:
+    """The counters that were packed, and what their states are like."""
+    counters = [
+        {level: _blocks_of(saved, f"counter.{number}.{level}") for level in levels}
+        for number, levels in enumerate(saved.state["levels"])
+    ]
+    return counters, _state_of(saved, "like")
+
+
+def _blocks_of(saved: Checkpoint, prefix: str) -> Blocks:
+    tensors = saved.tensors
+    return Blocks(tensors[f"{prefix}.sets"], tensors[f"{prefix}.places"], _state_of(saved, prefix))
+
+
+def _named(prefix: str, state: State) -> dict[str, Tensor]:
+    return {f"{prefix}.{part}": tensor for part, tensor in enumerate(tensors_of(state))}
+
+
+def _state_of(saved: Checkpoint, prefix: str) -> State:
     parts = count()
 
     def filled(structure: Structure) -> State:
         if structure is None:
-            return saved.tensors[f"level.{level}.{next(parts)}"]
+            return saved.tensors[f"{prefix}.{next(parts)}"]
         return tuple(filled(part) for part in structure)
 
     return filled(saved.state["structure"])

@@ -1,6 +1,7 @@
 """Folding a stream in bounded memory: chunks of any size, in any number of sets, one tree."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -10,12 +11,14 @@ from treefold.algebra.sampling import draw_integers
 from treefold.living.arena import bytes_of
 from treefold.living.checks import Integers, rows_like, sets_of_rows
 from treefold.living.counter import Levels, carry, cut, merged, total
+from treefold.living.saving import load_living, pack_counters, save_living, unpack_counters
 from treefold.living.spread import BracketingSpread, spread_of
 from treefold.reduction import Groups
 from treefold.reduction.rows import num_rows
 from treefold.shapes import Int
 
 MAX_PHASE = 1 << 20
+KIND = "streaming-fold"
 
 
 class StreamingFold:
@@ -102,6 +105,28 @@ class StreamingFold:
             )
         others = [self._total(witness) for witness in self._witnesses]
         return spread_of(self.op, self.value(), others, self._sizes, decode)
+
+    def save(self, folder: Path | str) -> None:
+        """Write all that is kept to a folder, so that the stream can go on another day."""
+        tensors, state = pack_counters([self._waiting, *self._witnesses], self._like)
+        tensors |= {"sizes": self._sizes, "phases": self._phases}
+        state |= {"piece_rows": self.piece_rows}
+        save_living(folder, KIND, [self.op], tensors, state)
+
+    @classmethod
+    def load(
+        cls, folder: Path | str, op: Monoid, generator: torch.Generator | None = None
+    ) -> "StreamingFold":
+        """What was saved; `op` must be what it was. Witnesses go on with a generator of their own.
+
+        A restored stream gives bit for bit what it would have given without the stop.
+        """
+        saved = load_living(folder, KIND, [op])
+        sizes, phases = saved.tensors["sizes"], saved.tensors["phases"]
+        stream = cls(op, len(sizes), generator=generator, piece_rows=int(saved.state["piece_rows"]))
+        stream._sizes, stream._phases = sizes, phases
+        (stream._waiting, *stream._witnesses), stream._like = unpack_counters(saved)
+        return stream
 
     def _begin(self, rows: State) -> None:
         """The first rows say which features all rows have, and where they are."""
