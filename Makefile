@@ -8,7 +8,7 @@ PIP_FLAGS ?=
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup test demo examples lint types bench clean
+.PHONY: setup test demo examples docs lint types bench clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,10 @@ demo: setup
 
 examples: setup
 	for script in examples/*.py; do $(BIN)/python -W ignore $$script || exit 1; done
+
+docs: setup
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
+	@echo "the site is docs/_build/html/index.html"
 
 lint: setup
 	$(BIN)/ruff check .
