@@ -1,6 +1,6 @@
 """The pictures of the page on the idea: folds as trees, and what padding does to an answer.
 
-    python docs/draw_idea.py [FOLDER]
+python docs/draw_idea.py [FOLDER]
 """
 
 import io
