@@ -43,6 +43,6 @@ toc_object_entries_show_parents = "hide"
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(torch|torch_geometric|jaxtyping|numpy|pyarrow|ray|collections|pathlib|abc)\..*"),
-    ("py:.*", r"(Tensor|optional)"),
+    ("py:.*", r"(Tensor|optional|list\[dict\[str)"),
     ("py:.*", r"treefold\.(checkpoints\.Checkpoint|sharded\.\w+\.(Chunk|Targets))"),  # inner types
 ]

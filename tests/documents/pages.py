@@ -1,4 +1,4 @@
-"""The pages people read, and the snippets on them, run as a reader would: in order, in one folder."""
+"""The pages people read, and their snippets, run as a reader would: in order, in one folder."""
 
 import contextlib
 import io

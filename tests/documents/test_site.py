@@ -1,5 +1,7 @@
 """The site is built from its pages without a warning, and a browser draws it with no network."""
 
+import html
+import json
 import re
 import subprocess
 import sys
@@ -29,9 +31,10 @@ document.getElementById("page").onload = event => {{
   const shown = event.target.contentDocument;
   const box = element => element.getBoundingClientRect();
   const sizes = kind => [...shown.querySelectorAll(kind)].map(e => [box(e).width, box(e).height]);
+  const parts = [...shown.querySelectorAll("article mfrac")].map(e => [...e.children].map(box));
   const images = [...shown.images].map(e => [e.naturalWidth, e.complete ? 1 : 0]);
   document.getElementById("seen").textContent =
-    JSON.stringify({{formulas: sizes("article math"), images: images}});
+    JSON.stringify({{letters: sizes("article mi"), fractions: parts, images: images}});
 }};
 </script>"""
 browser = pytest.mark.skipif(
@@ -51,7 +54,7 @@ def site(tmp_path_factory):
 
 @contextmanager
 def served(folder):
-    """The folder on this machine, and which paths were asked for."""
+    """The address at which a server on this machine gives the files of a folder."""
 
     class Handler(SimpleHTTPRequestHandler):
         def log_message(self, *_):
@@ -82,18 +85,20 @@ def seen(site, address, profile):
 
 
 def probed(site, page, profile):
-    """What has a place on a page: formulas with width and height, images with their own width."""
+    """What has a place on a page: letters of formulas, parts of fractions, pictures."""
     (site / "probe.html").write_text(PROBE.format(page=page))
     dom = seen(site, "probe.html", profile)
-    return eval(re.search(r'<pre id="seen">(.*?)</pre>', dom)[1], {"__builtins__": {}})
+    return json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', dom)[1]))
 
 
 @browser
 def test_formulas_and_pictures_of_the_idea_are_drawn(site, tmp_path):
     found = probed(site, "idea.html", tmp_path)
-    formulas = [size for size in found["formulas"] if size[0] > 5 and size[1] > 8]
-    assert len(formulas) == len(found["formulas"]) >= 8
-    assert max(width for width, _ in formulas) > 200
+    assert len(found["letters"]) > 30
+    assert all(width > 3 and height > 3 for width, height in found["letters"])
+    assert found["fractions"]
+    for above, below in found["fractions"]:  # one half, and not the text "12"
+        assert above["bottom"] <= below["top"]
     assert len(found["images"]) == 4
     assert all(width > 100 and complete for width, complete in found["images"])
 
