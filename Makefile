@@ -8,7 +8,7 @@ PIP_FLAGS ?=
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup test demo examples lint types bench clean
+.PHONY: setup test demo examples docs results-page lint types bench clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,15 @@ demo: setup
 
 examples: setup
 	for script in examples/*.py; do $(BIN)/python -W ignore $$script || exit 1; done
+
+docs: setup
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
+	@echo "the site is docs/_build/html/index.html"
+
+# After a change of results/: the results page, and the tables in README and docs.
+results-page: setup
+	$(BIN)/python docs/publish_results.py
+	@echo "the page is docs/results/report.html"
 
 lint: setup
 	$(BIN)/ruff check .

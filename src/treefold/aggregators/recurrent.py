@@ -26,7 +26,7 @@ class RecurrentAggregation(RaggedAggregation):
     """Runs a recurrent cell along each group, from a learned initial state, to its true last one.
 
     - `cell`: `"gru"`, `"lstm"`, or a `RecurrentCell`. Empty groups give the initial state's output.
-    - `swap`: the weight of the swap loss |f(f(s, x), y) - f(f(s, y), x)|², which pulls the cell
+    - `swap`: the weight of the swap loss `|f(f(s, x), y) - f(f(s, y), x)|²`, which pulls the cell
       towards not minding the order; `law_nodes` is at how many places to take it (all if None).
     - `shuffle`: put each group in random order in training, as in the paper.
     - `permutations`: average over this many orders of each group (Janossy pooling). In evaluation
@@ -103,7 +103,7 @@ def swap_loss(
     sampling: Sampling,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """The mean of |f(f(s, x), y) - f(f(s, y), x)|² over neighbours x, y in a group.
+    """The mean of `|f(f(s, x), y) - f(f(s, y), x)|²` over neighbours x, y in a group.
 
     One side is the state that the chain reached after y, so each place costs two steps. `rows` and
     `states` are in packed order.

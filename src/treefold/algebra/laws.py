@@ -33,10 +33,10 @@ class Law:
         *elements: State,
         reduction: str = "sum",
     ) -> Tensor:
-        """The mean over samples of |left - right|², as in the paper's L_comm and L_assoc.
+        """The mean over samples of `|left - right|²`, as in the paper's L_comm and L_assoc.
 
         `reduction` says what becomes of the squares within a sample: their `"sum"` is the paper's
-        |·|², their `"mean"` does not grow with the width of the state. No samples cost nothing,
+        `|·|²`, their `"mean"` does not grow with the width of the state. No samples cost nothing,
         yet every parameter of `op` still receives a (zero) gradient.
         """
         if reduction not in ("sum", "mean"):

@@ -1,0 +1,94 @@
+"""A number that was measured is in a record, on a page of benchmarks, or printed by its page."""
+
+import importlib.util
+import json
+
+import pytest
+from documents.numbers import MEASURED, missing, same, stray_claims, units_in, units_of_text
+from documents.pages import BUILT, PAGES, ROOT, name_of, run_page
+
+from treefold.report.content import read_content
+from treefold.report.markdown import report_markdown
+
+QUOTING = [page for page in PAGES if MEASURED.search(page.read_text())]
+
+
+@pytest.fixture(scope="module")
+def publishing():
+    path = ROOT / "docs" / "publish_results.py"
+    spec = importlib.util.spec_from_file_location("publish_results", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def content():
+    return read_content(ROOT / "results")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_page_quotes_a_number_without_saying_where_from(page):
+    assert stray_claims(page.read_text()) == [], "see CONTRIBUTING.md, Numbers"
+
+
+@pytest.mark.parametrize("page", QUOTING, ids=name_of)
+def test_every_measured_number_is_in_its_source(page, tmp_path):
+    blocks = [(sources.split(", "), block) for sources, block in MEASURED.findall(page.read_text())]
+    own = any("this page" in sources for sources, _ in blocks)
+    printed = units_of_text(run_page(page, tmp_path)) if own else []
+    for sources, block in blocks:
+        found = [printed if name == "this page" else units_in(ROOT / name) for name in sources]
+        units = [unit for source in found for unit in source]
+        assert missing(block, units) == [], f"not in {sources}; see CONTRIBUTING.md, Numbers"
+
+
+def test_the_results_page_is_that_of_the_records(content):
+    assert report_markdown(content, BUILT.parent) == BUILT.read_text(), "run make results-page"
+
+
+def test_every_made_table_is_that_of_the_records(publishing, content):
+    for page in publishing.PAGES:
+        assert publishing.MADE.search(page.read_text()), page
+        assert publishing.filled(page, content.groups) == page.read_text(), "run make results-page"
+
+
+def test_a_table_of_runs_that_are_not_there_is_refused(publishing, content):
+    with pytest.raises(ValueError, match="no such finished runs"):
+        publishing.made("second-minimum, preset paper", content.groups, str)
+
+
+@pytest.mark.parametrize(
+    ("quoted", "number", "expected"),
+    [
+        ("0.692", 0.6923828, True),
+        ("0.692", 0.6927, False),
+        ("1,500", 1506, True),
+        ("1,500", 1560, False),
+        ("184", 184.2, True),
+        ("30", 31, False),
+    ],
+)
+def test_a_quoted_number_is_its_source_rounded(quoted, number, expected):
+    assert same(quoted, number) == expected
+
+
+def test_a_wrong_number_is_found(tmp_path):
+    record = {"name": "a", "preset": "b", "metrics": {"accuracy@32": 0.5}, "reported": {},
+              "recipe": {}, "epochs": 7, "seconds": 1.0}  # fmt: skip
+    for seed, accuracy in enumerate((0.5, 0.7)):
+        record["metrics"]["accuracy@32"] = accuracy
+        (tmp_path / str(seed)).mkdir()
+        (tmp_path / str(seed) / "record.json").write_text(json.dumps(record))
+    units = units_in(tmp_path)
+    assert missing("It has 0.60 after 7 epochs, over 2 seeds.", units) == []
+    assert missing("It has 0.61 after 7 epochs.", units) == ["0.61"]
+    assert missing("| it | 0.50 | 0.70 |", units) == ["0.70"]  # one row, two records
+    with pytest.raises(ValueError, match="no records"):
+        units_in(tmp_path / "nothing")
+
+
+def test_a_stray_number_is_found():
+    text = "It is 2.4 times faster, takes 30 ms and 5 %.\n\n```python\nx = 2.5\n```\n`0.1` $0.2$"
+    assert stray_claims(text) == ["2.4", "30", "5"]
+    assert stray_claims("Needs Python 3.11, 128 channels and 1,000 epochs.") == []

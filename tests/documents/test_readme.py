@@ -1,0 +1,36 @@
+"""The README stays short, and its commands run."""
+
+import re
+import subprocess
+import sys
+
+from documents.pages import ROOT
+
+
+def test_the_readme_s_commands_run(tmp_path):
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.M)
+    commands = [line for block in blocks for line in block.splitlines() if line[:8] == "treefold"]
+    assert [command.split()[1] for command in commands] == ["list", "train", "sweep", "report"]
+    for command in commands:  # at the smallest preset
+        arguments = command.replace("--preset quick", "--preset smoke").split()[1:]
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "treefold.cli", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "runs" / "report" / "report.html").stat().st_size < 6_000_000
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
+
+
+def test_the_readme_names_both_commands_on_its_first_screen_and_make_knows_them():
+    first_screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:25])
+    makefile = (ROOT / "Makefile").read_text()
+    for command in ("demo", "test"):
+        assert f"make {command}" in first_screen
+        assert re.search(rf"^{command}: setup$", makefile, re.MULTILINE)
