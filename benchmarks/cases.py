@@ -49,11 +49,13 @@ class Sets:
         """Sets of 1 to 16 rows."""
         return cls.draw(torch.randint(1, 17, (num_sets,)))
 
-    def step(self, function: Callable[[], Tensor]) -> Callable[[], None]:
-        """Forward and backward."""
+    def step(self, function: Callable[[], Tensor], *modules: nn.Module) -> Callable[[], None]:
+        """Forward and backward, with no gradients before, as in training."""
 
         def run() -> None:
             self.x.grad = None
+            for module in modules:
+                module.zero_grad()
             function().backward(self.grad)
 
         return run
@@ -76,7 +78,7 @@ def floor(num_rows: int, width: int = WIDTH) -> Callable[[], None]:
 def fold_against_floor() -> Iterator[Result]:
     for num_sets, most in ((512, 1.3), (32, 2.0)):
         sets, op = Sets.small(num_sets), BinaryGRU(WIDTH)
-        ours = sets.step(lambda sets=sets, op=op: tree_reduce(op, sets.x, sets.plan))
+        ours = sets.step(lambda sets=sets, op=op: tree_reduce(op, sets.x, sets.plan), op)
         measured = ratio(ours, floor(2 * sets.plan.num_applications))
         yield Result(
             f"Binary-GRU fold, {num_sets} sets of 1..16",

@@ -24,7 +24,10 @@ def test_they_multiply_as_numpy_does(num_rows, inner):
     wider = np.concatenate([normal(num_rows, inner, 4), grad, normal(num_rows, inner, 1)], -1)
     to_rows, to_weight = np.ones_like(rows), np.ones_like(weight)  # what is there stays
     blas.add_to_rows(wider, 4, weight, to_rows)
-    blas.add_to_weight(wider, 4, rows, to_weight)
+    blas.add_to_weight(wider, 4, rows, to_weight, False)
     np.testing.assert_allclose(to_rows, 1 + grad @ weight, rtol=1e-5, atol=1e-4)
     expected = 1 + np.einsum("nim,nic->mc", grad, rows)
     np.testing.assert_allclose(to_weight, expected, rtol=1e-5, atol=1e-4)
+    to_weight[:] = np.nan
+    blas.add_to_weight(wider, 4, rows, to_weight, True)
+    np.testing.assert_allclose(to_weight, expected - 1, rtol=1e-5, atol=1e-4)

@@ -45,7 +45,10 @@ class Rooms(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Gradients that each part adds up for itself, and the rows that wait to be multiplied."""
+    """Gradients that each part adds up for itself, and the rows that wait to be multiplied.
+
+    All is zero at first, but the weights, which may be anything.
+    """
 
     weight: np.ndarray
     """`[parts, 6 channels, channels]`."""
@@ -55,6 +58,8 @@ class Sums(NamedTuple):
     """`[parts, rows, inner, channels]`."""
     num_rows: np.ndarray
     """`[parts]`: how many of these rows wait."""
+    is_blank: np.ndarray
+    """`[parts]`: whether a part's weights are still what the memory held before."""
 
 
 @compiled
@@ -179,8 +184,8 @@ def _multiply_to_weight(part, num_table, rooms, sums):
     """Let the rows of a part that wait reach the weights' gradient."""
     waiting = sums.num_rows[part]
     grads = rooms.projections[part][num_table : num_table + waiting]
-    add_to_weight(grads, 0, sums.rows[part][:waiting], sums.weight[part])
-    sums.num_rows[part] = 0
+    add_to_weight(grads, 0, sums.rows[part][:waiting], sums.weight[part], sums.is_blank[part])
+    sums.num_rows[part], sums.is_blank[part] = 0, False
 
 
 @compiled
@@ -272,6 +277,6 @@ def fold_backward(
         sums.weight[0] += sums.weight[part]
         sums.bias[0] += sums.bias[part]
         to_table += rooms.projections[part][:num_table]
-    add_to_weight(to_table, 0, table, sums.weight[0])
+    add_to_weight(to_table, 0, table, sums.weight[0], False)
     add_to_rows(to_table, 0, weight, grad_table)
     set_threads(before)

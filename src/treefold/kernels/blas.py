@@ -100,9 +100,14 @@ def add_to_rows(grad, first_column, weight, out):
 
 
 @compiled
-def add_to_weight(grad, first_column, rows, out):
-    """Add m columns of `grad` [n, ...], transposed, times `rows` [n, c] to `out` [m, c]."""
+def add_to_weight(grad, first_column, rows, out, is_blank):
+    """Add m columns of `grad` [n, ...], transposed, times `rows` [n, c] to `out` [m, c].
+
+    What is in a blank `out` counts as zero.
+    """
     (m, c), n = out.shape, grad.size // grad.shape[-1]
     if n:
         rows_, grad_, out_ = _matrix(rows, 0), _matrix(grad, first_column), _matrix(out, 0)
-        _multiply(rows_, _AS_IT_IS, grad_, _TRANSPOSED, c, m, n, out_, 1)
+        _multiply(rows_, _AS_IT_IS, grad_, _TRANSPOSED, c, m, n, out_, 0 if is_blank else 1)
+    elif is_blank:
+        out[:] = 0

@@ -59,7 +59,7 @@ class CompiledLoops:
         x, weight, _ = inputs
         space, channels = _Space(work, x), x.shape[2]
         grad_table = torch.zeros_like(x if work.shared else x[:0])
-        grad_weight = np.zeros((space.num_parts, *weight.shape), np.float32)
+        grad_weight = np.empty((space.num_parts, *weight.shape), np.float32)
         grad_bias = np.zeros((space.num_parts, NUM_KEPT * channels), np.float32)
         num_waiting = np.zeros(space.num_parts, np.int64)
         fold_backward(
@@ -70,7 +70,7 @@ class CompiledLoops:
             weight.numpy(),
             _joined(kept),
             space.rooms,
-            Sums(grad_weight, grad_bias, space.waiting, num_waiting),
+            Sums(grad_weight, grad_bias, space.waiting, num_waiting, num_waiting == 0),
             grad_table.numpy(),
             space.num_threads,
         )
