@@ -44,5 +44,8 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(torch|torch_geometric|jaxtyping|numpy|pyarrow|ray|collections|pathlib|abc)\..*"),
     ("py:.*", r"(Tensor|optional|list\[dict\[str)"),
-    ("py:.*", r"treefold\.(checkpoints\.Checkpoint|sharded\.\w+\.(Chunk|Targets))"),  # inner types
+    # Inner types, which nobody makes by hand.
+    ("py:.*", r"treefold\.(checkpoints\.Checkpoint|sharded\.\w+\.(Chunk|Targets))"),
+    ("py:.*", r"treefold\.(comparing\.(network|results)|models\.\w+_layers)\.\w+"),
+    ("py:.*", r"treefold\.(tasks\.realworld\.\w+|training\.world)\.\w+"),
 ]

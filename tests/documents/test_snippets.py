@@ -14,7 +14,9 @@ LANGUAGES = {"python", "sh", "toctree", "include"}
 
 
 @pytest.mark.parametrize("page", WITH_SNIPPETS, ids=name_of)
-def test_all_snippets_run_in_order(page, tmp_path):
+def test_all_snippets_run_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("TREEFOLD_DATA", str(ROOT / "tests" / "data" / "realworld"))
+    monkeypatch.setenv("TREEFOLD_CACHE", str(tmp_path / "cache"))
     if "treefold fold" in page.read_text():
         pytest.importorskip("ray", reason="the extra `ray` is not installed")
     run_page(page, tmp_path, languages=("python",) if page == README else ("python", "sh"))

@@ -41,7 +41,7 @@ def test_it_has_as_many_parameters_as_published(task, name, options, width, out,
     made = tower_network(
         name,
         task.node_input,
-        task.num_outputs,
+        task().num_outputs,
         edges=task.edge_input if edge else None,
         channels=width,
         out_channels=out,
