@@ -207,15 +207,16 @@ def bench(
     fraction: Annotated[
         float, Parameter(help="Of an epoch that is really run, then scaled.")
     ] = 0.02,
+    preset: Annotated[str, Parameter(help="Whose recipe, such as how laws are sampled.")] = "paper",
     out: Out = Path("runs"),
     machine: Where = HERE,
     debug: bool = False,
 ) -> None:
-    """Time an epoch of the paper's 2nd-minimum training for sets of given sizes."""
+    """Time an epoch of 2nd-minimum training for sets of given sizes, the paper's by default."""
     with as_one_line(debug):
         from treefold.cli.benchmarking import bench_rows
 
-        bench_rows(sizes, rows, sets, batch_size, fraction, out, machine)
+        bench_rows(sizes, rows, sets, batch_size, fraction, preset, out, machine)
 
 
 @app.command

@@ -18,20 +18,21 @@ def bench_rows(
     sets: int,
     batch_size: int,
     fraction: float,
+    preset: str,
     out: Path,
     machine: "Machine",
 ) -> None:
     """Time an epoch for every row and size, print a table, leave a record each."""
     wanted = parse_sizes(sizes)
-    experiments = find_experiment("second-minimum", "paper")
+    experiments = find_experiment("second-minimum", preset)
     if rows is not None:
         experiments = [
-            find_experiment(f"second-minimum/{row}", "paper")[0] for row in rows.split(",")
+            find_experiment(f"second-minimum/{row}", preset)[0] for row in rows.split(",")
         ]
     world = world_of(machine)
     print("seconds per epoch  " + "".join(f"{f'n = {size}':>12}" for size in wanted))
     for experiment in experiments:
-        record = time_experiment(experiment, wanted, sets, batch_size, fraction, out, world)
+        record = time_experiment(experiment, preset, wanted, sets, batch_size, fraction, out, world)
         by_size = record.metrics["seconds_per_epoch_by_size"]
         means = [sum(by_size[str(size)]) / len(by_size[str(size)]) for size in wanted]
         row = experiment.name.partition("/")[2]

@@ -55,6 +55,7 @@ def seconds_per_epoch(
 
 def time_experiment(
     experiment: Experiment,
+    preset: str,
     sizes: tuple[int, ...],
     num_sets: int,
     batch_size: int,
@@ -63,7 +64,7 @@ def time_experiment(
     world: World,
     repeats: int = 3,
 ) -> Record:
-    """Time every size and leave the record `set-speed/<row>`."""
+    """Time every size of an experiment at a preset; leave the record `set-speed/<row>/<preset>`."""
     row = experiment.name.partition("/")[2]
     experiment = dataclasses.replace(
         experiment,
@@ -77,11 +78,11 @@ def time_experiment(
     by_size = {
         str(size): seconds_per_epoch(experiment, size, fraction, repeats, world) for size in sizes
     }
-    folder = out / experiment.name
+    folder = out / experiment.name / preset
     folder.mkdir(parents=True, exist_ok=True)
     record = Record(
         name=experiment.name,
-        preset="paper",
+        preset=preset,
         seed=0,
         recipe=as_json(experiment.recipe()),
         commit=commit(),
@@ -90,7 +91,10 @@ def time_experiment(
         started=started,
         seconds=time.monotonic() - begin,
         status="finished",
-        departures=[f"{fraction:.1%} of an epoch was run, {repeats} times, and scaled"],
+        departures=[
+            f"{fraction:.1%} of an epoch was run, {repeats} times, and scaled",
+            *experiment.departures,
+        ],
         metrics={"seconds_per_epoch_by_size": by_size},
     )
     record.write(folder)
