@@ -1,13 +1,13 @@
 """What `treefold data build` does."""
 
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn
+
+from treefold.cli.counting import bar_or_lines
 
 if TYPE_CHECKING:
     from treefold.tasks.realworld.building import Built
@@ -74,31 +74,11 @@ def _needed(*packages: str) -> Iterator[None]:
         ) from None
 
 
-@contextmanager
-def told_count(what: str) -> Iterator["Told"]:
+def told_count(what: str) -> AbstractContextManager["Told"]:
     """A bar on a terminal; elsewhere a line for every tenth."""
-    if not sys.stderr.isatty():
-        yield _Lines(what)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
+    return bar_or_lines(
+        what,
+        (MofNCompleteColumn(),),
+        lambda done, total: f"{done:,} of {total:,} {what}",
+        first=1,
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
-
-
-class _Lines:
-    """Prints a line now and then."""
-
-    def __init__(self, what: str) -> None:
-        self._what, self._next = what, 1
-
-    def __call__(self, done: int, total: int) -> None:
-        if done < self._next and done != total:
-            return
-        self._next = done + max(1, total // 10)
-        print(f"{done:,} of {total:,} {self._what}", file=sys.stderr, flush=True)

@@ -1,20 +1,11 @@
 """What `treefold data` does: fetch official files with a bar, then convert them."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich.progress import DownloadColumn, TransferSpeedColumn
 
+from treefold.cli.counting import bar_or_lines
 from treefold.tasks.realworld import GRAPH_TASKS, Fetched, data_folder, fetch
 from treefold.tasks.realworld.download import Progress as Told
 
@@ -37,33 +28,12 @@ def _said(name: str, fetched: Fetched) -> str:
     return f"{name} is now in {fetched.folder}; SHA-256 of its archive {fetched.sha256}"
 
 
-@contextmanager
-def told_progress(name: str) -> Iterator[Told]:
+def told_progress(name: str) -> AbstractContextManager[Told]:
     """A bar on a terminal; elsewhere a line for every tenth, or every 100 MB."""
-    if not sys.stderr.isatty():
-        yield _Lines(name)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task(name, total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
 
-
-class _Lines:
-    """Prints a line now and then."""
-
-    def __init__(self, name: str) -> None:
-        self._name, self._next = name, 0
-
-    def __call__(self, done: int, total: int | None) -> None:
-        if done < self._next and done != total:
-            return
-        self._next = done + (total // 10 if total else 100_000_000)
+    def line(done: int, total: int | None) -> str:
         of = f" of {total / 1e6:,.1f}" if total else ""
-        print(f"{self._name}: {done / 1e6:,.1f}{of} MB", file=sys.stderr, flush=True)
+        return f"{name}: {done / 1e6:,.1f}{of} MB"
+
+    columns = (DownloadColumn(), TransferSpeedColumn())
+    return bar_or_lines(name, columns, line, step=100_000_000)

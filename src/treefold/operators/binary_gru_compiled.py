@@ -17,7 +17,7 @@ from treefold.kernels.binary_gru_fold import (
     fold_backward,
 )
 from treefold.operators.binary_gru_kernel import NUM_KEPT, NUM_PROJECTIONS
-from treefold.operators.binary_gru_work import Work
+from treefold.operators.binary_gru_work import Inputs, Work
 from treefold.operators.compiled_threads import max_parts
 from treefold.operators.gru_bias import bias_gradient, bias_of_kinds
 from treefold.operators.workspace import Lease
@@ -29,7 +29,7 @@ class CompiledLoops:
     def forward(
         self,
         work: Work,
-        inputs: tuple[Tensor, Tensor, Tensor],
+        inputs: Inputs,
         states: Tensor,
         kept: Tensor | None,
     ) -> None:
@@ -50,7 +50,7 @@ class CompiledLoops:
     def backward(
         self,
         work: Work,
-        inputs: tuple[Tensor, Tensor, Tensor],
+        inputs: Inputs,
         states: Tensor,
         kept: Tensor,
         grad_states: Tensor,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from treefold.operators.binary_gru_loops import kept_shape, loops_for
 from treefold.operators.binary_gru_work import Work
+from treefold.operators.second_order import differentiable_gradients
 from treefold.operators.workspace import Lease
 from treefold.reduction import TreePlan
 
@@ -48,7 +49,8 @@ class FoldBinaryGRU(torch.autograd.Function):
         x, *parameters = ctx.saved_tensors
         work: Work = ctx.work
         if torch.is_grad_enabled():
-            return (None, *_plain_backward(work, (x, *parameters), grads))
+            inputs = (x, *parameters)
+            return (None, *differentiable_gradients(work.plain(*inputs), inputs, grads))
         plan, (_, kept) = work.plan, ctx.leases
         grad_groups, grad_nodes = grads
         lease = Lease(ctx.states.shape, x)
@@ -103,21 +105,3 @@ def fold_binary_gru(work: Work, *tensors: Tensor) -> tuple[Tensor, Tensor | None
     else:
         result = FoldBinaryGRU.apply(work, *tensors)  # type: ignore[no-untyped-call]
     return result
-
-
-def _plain_backward(
-    work: Work, inputs: tuple[Tensor, ...], grads: tuple[Tensor | None, ...]
-) -> tuple[Tensor | None, ...]:
-    outputs = work.plain(*inputs)
-    given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if grad is not None]
-    wanted = [tensor for tensor in inputs if tensor.requires_grad]
-    found = iter(
-        torch.autograd.grad(
-            [out for out, _ in given],
-            wanted,
-            [grad for _, grad in given],
-            create_graph=True,
-            allow_unused=True,
-        )
-    )
-    return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)

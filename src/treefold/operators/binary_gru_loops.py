@@ -4,7 +4,7 @@ Both work in the same buffers: states are leaves, then nodes in the order of the
 """
 
 from functools import cache
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -18,11 +18,8 @@ from treefold.operators.binary_gru_kernel import (
 )
 from treefold.operators.binary_gru_projection import Dense, Places, Projection
 from treefold.operators.binary_gru_shared import Shared
-from treefold.operators.binary_gru_work import Run, Work
+from treefold.operators.binary_gru_work import Inputs, Run, Work
 from treefold.operators.workspace import Lease
-
-Inputs: TypeAlias = tuple[Tensor, Tensor, Tensor]
-"""The rows or the table, the stacked weights, the stacked biases."""
 
 
 @runtime_checkable

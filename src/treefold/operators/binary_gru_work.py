@@ -14,6 +14,9 @@ from treefold.reduction import TreePlan
 CHUNK = 1024 * 128
 """Numbers of state per run of pairs, so that a run's projections stay in cache."""
 
+Inputs: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""The rows or the table, the stacked weights, the stacked biases."""
+
 PlainFold: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from treefold.operators.plain_cells import gru_step
+from treefold.operators.second_order import differentiable_gradients
 from treefold.reduction import PackedOrder
 
 
@@ -36,9 +37,10 @@ class ChainGRU(torch.autograd.Function):
         from treefold.operators.gru_chain_compiled import run_back_along  # noqa: PLC0415 (optional)
 
         rows, start, states, *parameters = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return (None, *_plain_backward(ctx.packed, rows, start, parameters, grads[0]))
         inputs = (rows, start, *parameters)
+        if torch.is_grad_enabled():
+            plain = _plain_chain(ctx.packed, rows, start, parameters)
+            return (None, *differentiable_gradients([plain], inputs, grads))
         return (None, *run_back_along(ctx.batch_sizes, inputs, states, ctx.kept, grads[0]))
 
 
@@ -63,18 +65,13 @@ def _is_compiled() -> bool:
     return True
 
 
-def _plain_backward(
-    packed: PackedOrder, rows: Tensor, start: Tensor, parameters: Sequence[Tensor], grad: Tensor
-) -> tuple[Tensor | None, ...]:
-    """The same gradients, differentiable."""
-    num_groups = packed.by_length.numel()
-    state = start.view(num_groups, -1, start.shape[-1])
+def _plain_chain(
+    packed: PackedOrder, rows: Tensor, start: Tensor, parameters: Sequence[Tensor]
+) -> Tensor:
+    """The same states in plain operations."""
+    state = start.view(packed.by_length.numel(), -1, start.shape[-1])
     made = []
     for step in rows.view(len(packed.rows), -1, rows.shape[-1]).split(packed.batch_sizes.tolist()):
         state = gru_step(step, state[: len(step)], *parameters)
         made.append(state)
-    inputs = [rows, start, *parameters]
-    wanted = [tensor for tensor in inputs if tensor.requires_grad]
-    states = torch.cat(made).view(rows.shape)
-    found = iter(torch.autograd.grad(states, wanted, grad, create_graph=True))
-    return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)
+    return torch.cat(made).view(rows.shape)

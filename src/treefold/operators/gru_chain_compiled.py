@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from treefold.kernels.gru_chain import run, run_back
+from treefold.operators.binary_gru_kernel import NUM_KEPT
 from treefold.operators.compiled_threads import max_parts
 from treefold.operators.gru_bias import bias_gradient, bias_of_kinds
 
-NUM_KEPT, NUM_PROJECTIONS = 4, 3
+NUM_PROJECTIONS = 3
+"""Of a row, and of a state."""
 MIN_NUMBERS = 1 << 14
 """How many numbers of state are worth another thread, over all steps."""
 

@@ -12,7 +12,14 @@ def starts(sizes: Int[Tensor, " groups"]) -> Int[Tensor, " groups"]:
     return sizes.cumsum(0) - sizes
 
 
-def rows_of(sizes: Int[Tensor, " groups"], chosen: Int[Tensor, " chosen"]) -> Int[Tensor, " n"]:
-    """The rows of the chosen groups, one group after the other, without a loop."""
-    lengths = sizes[chosen]
-    return torch.repeat_interleave(starts(sizes)[chosen], lengths) + places_within(lengths)
+def rows_of(
+    sizes: Int[Tensor, " groups"],
+    chosen: Int[Tensor, " chosen"],
+    first: Int[Tensor, " groups"] | None = None,
+) -> Int[Tensor, " n"]:
+    """The rows of the chosen groups, one group after the other, without a loop.
+
+    `first` is `starts(sizes)`, for those who have it already.
+    """
+    lengths, first = sizes[chosen], starts(sizes) if first is None else first
+    return torch.repeat_interleave(first[chosen], lengths) + places_within(lengths)

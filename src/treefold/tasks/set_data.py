@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from treefold.reduction import Groups
-from treefold.reduction.groups import places_within
 from treefold.shapes import Int
+from treefold.tasks.ragged import rows_of, starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +29,12 @@ class SetData:
 
     @cached_property
     def _starts(self) -> Tensor:
-        return self.sizes.cumsum(0) - self.sizes
+        return starts(self.sizes)
 
     def take(self, sets: Int[Tensor, " chosen"]) -> "SetData":
         """The multisets with these numbers, in this order."""
-        sizes = self.sizes[sets]
-        rows = torch.repeat_interleave(self._starts[sets], sizes) + places_within(sizes)
-        return SetData(self.values[rows], sizes, self.answers[sets])
+        rows = rows_of(self.sizes, sets, self._starts)
+        return SetData(self.values[rows], self.sizes[sets], self.answers[sets])
 
     def to(self, device: torch.device | str) -> "SetData":
         """The same multisets on another device."""

@@ -77,18 +77,15 @@ class MolHIV(GraphTask):
 
 
 @dataclass(frozen=True)
-class MNIST(GraphTask):
-    """Tell which digit an image shows, from the mean grey and the centre of its superpixels.
+class Superpixels(GraphTask):
+    """Tell what an image shows, from the means and the centres of its superpixels.
 
     `classes` may be more than ten for images of your own, see `treefold data build superpixels`.
     """
 
     classes: int = 10
 
-    name: ClassVar[str] = "mnist"
-    folder: ClassVar[str] = "MNIST"
     metric: ClassVar[Literal["accuracy"]] = "accuracy"
-    node_input: ClassVar[Numbers] = Numbers(3)
     edge_input: ClassVar[Numbers] = Numbers(1)
 
     @property
@@ -98,7 +95,7 @@ class MNIST(GraphTask):
 
     def files(self) -> tuple[str, ...]:
         """One file of tensors."""
-        return ("raw/MNIST_v2.pt",)
+        return (f"raw/{self.folder}_v2.pt",)
 
     def read(self, folder: Path) -> dict[str, Arrays]:
         """From tensors."""
@@ -106,32 +103,21 @@ class MNIST(GraphTask):
 
 
 @dataclass(frozen=True)
-class CIFAR10(GraphTask):
-    """Tell what an image shows, from the mean colour and the centre of its superpixels.
+class MNIST(Superpixels):
+    """Digits, from the mean grey of their superpixels."""
 
-    `classes` may be more than ten for images of your own, see `treefold data build superpixels`.
-    """
+    name: ClassVar[str] = "mnist"
+    folder: ClassVar[str] = "MNIST"
+    node_input: ClassVar[Numbers] = Numbers(3)
 
-    classes: int = 10
+
+@dataclass(frozen=True)
+class CIFAR10(Superpixels):
+    """Things and animals, from the mean colour of their superpixels."""
 
     name: ClassVar[str] = "cifar10"
     folder: ClassVar[str] = "CIFAR10"
-    metric: ClassVar[Literal["accuracy"]] = "accuracy"
     node_input: ClassVar[Numbers] = Numbers(5)
-    edge_input: ClassVar[Numbers] = Numbers(1)
-
-    @property
-    def num_outputs(self) -> int:  # type: ignore[override]
-        """An answer for each class."""
-        return self.classes
-
-    def files(self) -> tuple[str, ...]:
-        """One file of tensors."""
-        return ("raw/CIFAR10_v2.pt",)
-
-    def read(self, folder: Path) -> dict[str, Arrays]:
-        """From tensors."""
-        return read_superpixels(folder / self.files()[0])
 
 
 GRAPH_TASKS: dict[str, type[GraphTask]] = {
