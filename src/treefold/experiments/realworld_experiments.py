@@ -153,7 +153,7 @@ def _departures(name: str, column: Column, row: Row) -> list[str]:
 
 def _at(preset: RealWorldPreset, name: str, column: Column, row: Row) -> Experiment:
     training = (row.network == "mpnn" and column.mpnn_training) or column.training
-    epochs = preset.epochs.get(column.task.name, training.epochs)
+    changes = {**preset.training, **preset.by_task.get(column.task.name, {})}
     return Experiment(
         name=name,
         task=dataclasses.replace(column.task, **preset.task),
@@ -161,7 +161,7 @@ def _at(preset: RealWorldPreset, name: str, column: Column, row: Row) -> Experim
             row.aggregator, {**preset.options.get(row.aggregator, {}), **row.options}
         ),
         model=_model(preset, column, row),
-        training=dataclasses.replace(training, epochs=epochs, **preset.training),
+        training=dataclasses.replace(training, **changes),
         evaluation=preset.evaluation,
     )
 
