@@ -62,7 +62,7 @@ REALWORLD_PRESETS: dict[str, RealWorldPreset] = {
     "smoke": RealWorldPreset(
         about="seconds: does it run?",
         training={**_TRAINING, "batch_size": 8},
-        by_task=dict.fromkeys(TASKS, {"epochs": 2}),
+        by_task={task: {"epochs": 2} for task in TASKS},
         towers={"channels": 10, "out_channels": 10, "num_layers": 2},
         learned={
             task: {"channels": 8, "out_channels": 8, "num_layers": 2, "towers": 2} for task in TASKS
