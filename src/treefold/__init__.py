@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         BinaryGRU,
         BinaryMLP,
         Conjugated,
+        GatedSelection,
         Operator,
         Symmetrized,
     )
@@ -73,6 +74,7 @@ __all__ = [
     "DynamicAggregation",
     "FixedAggregation",
     "FoldTree",
+    "GatedSelection",
     "Groups",
     "LCMAggregation",
     "Monoid",

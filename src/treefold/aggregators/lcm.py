@@ -1,5 +1,6 @@
 """The learnable commutative monoid as an aggregator: a learned operator folded over a tree."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
@@ -20,8 +21,8 @@ from treefold.reduction.planning import checked_bracketing
 class LCMAggregation(RaggedAggregation):
     """Folds each group with a learned operator over a balanced binary tree.
 
-    - `operator`: a name from `treefold.OPERATORS`, an `Operator`, or any `Monoid`; Binary-GRU if
-      none is given. Empty groups give its identity.
+    - `operator`: a name from `treefold.OPERATORS`, made with `operator_options`, or an `Operator`,
+      or any `Monoid`; Binary-GRU if none is given. Empty groups give its identity.
     - `associativity`, `commutativity`, `identity`: weights of the law losses, which reach the
       training loss through `record_penalties`. `law_nodes` is how many tree nodes to sample for
       each (all, as in the paper, if None); `law_reduction` is the paper's `"sum"` of squares over
@@ -47,10 +48,11 @@ class LCMAggregation(RaggedAggregation):
         eval_bracketing: Bracketing = "balanced",
         generator: torch.Generator | None = None,
         project: nn.Module | None = None,
+        operator_options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.channels = self.in_channels = self.out_channels = channels
-        self.operator = _make_operator(operator, channels)
+        self.operator = _make_operator(operator, channels, operator_options or {})
         self.laws = LawWeights(
             associativity=associativity, commutativity=commutativity, identity=identity
         )
@@ -139,11 +141,18 @@ class LCMAggregation(RaggedAggregation):
         return nn.Module.__repr__(self)
 
 
-def _make_operator(operator: str | Monoid | None, channels: int) -> Monoid:
+def _make_operator(
+    operator: str | Monoid | None, channels: int, options: Mapping[str, Any]
+) -> Monoid:
     if operator is None:
-        return BinaryGRU(channels)
+        operator = "binary-gru"
     if isinstance(operator, str):
-        return by_name(OPERATORS, operator, "operator")(channels)
+        return by_name(OPERATORS, operator, "operator")(channels, **options)
+    if options:
+        raise ValueError(
+            f"operator options {dict(options)} for an operator that is made already; "
+            "expected the name of one with them"
+        )
     width = getattr(operator, "channels", channels)
     if width != channels:
         raise ValueError(f"the operator has {width} channels; expected {channels}")

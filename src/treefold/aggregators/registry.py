@@ -36,6 +36,7 @@ AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
     "binary-gru": _lcm("binary-gru"),
     "binary-gru-assoc": _lcm("binary-gru", associativity=1.0),
     "binary-mlp": _lcm("binary-mlp"),
+    "gated-selection": _lcm("gated-selection"),
     "conjugated-sum": _lcm("conjugated-sum"),
     "conjugated-max": _lcm("conjugated-max"),
 }

@@ -37,7 +37,10 @@ class Family:
 
 FAMILIES = {
     "sets": Family(
-        set_experiments.EXPERIMENTS, PRESETS, set_experiments.find_experiment, ("oracle",)
+        set_experiments.EXPERIMENTS,
+        PRESETS,
+        set_experiments.find_experiment,
+        set_experiments.EXTRA_ROWS,
     ),
     "graphs": Family(GRAPH_EXPERIMENTS, GRAPH_PRESETS, find_graph_experiment, tuple(EXTRA_ROWS)),
     "real graphs": Family(

@@ -25,11 +25,13 @@ class Preset:
     num_seeds: int = 1
 
 
-# Both learned monoids see random trees, which an associative operator does not mind; the law loss
+# All learned monoids see random trees, which an associative operator does not mind; the law loss
 # is a mean over channels, on a sample of nodes, so that it does not drown the task at the start.
 _OURS: dict[str, dict[str, Any]] = {
     "binary-gru": {"bracketing": "random"},
     "binary-gru-assoc": {"bracketing": "random", "law_nodes": 64, "law_reduction": "mean"},
+    "gated-selection": {"bracketing": "random"},
+    "binary-mlp": {"bracketing": "random"},
 }
 
 _TRAINING = Training(

@@ -29,6 +29,8 @@ REPORTED: dict[str, dict[str, Reported]] = {
 """The paper's 2nd-minimum table: mean and spread over three runs."""
 
 ROWS = tuple(REPORTED)
+EXTRA_ROWS = ("gated-selection", "oracle")
+"""Rows beyond the paper's table, which are run if they are named."""
 LAMBDAS = tuple(10.0**-power for power in range(8))
 
 
@@ -52,9 +54,26 @@ def lambda_sweep(preset: str) -> list[Experiment]:
     ]
 
 
-def oracle(task: str, preset: str) -> list[Experiment]:
-    """The exact monoid through the whole pipeline: it must be right everywhere."""
-    return [_experiment(f"{task}/oracle", task, "oracle", preset)]
+_ONLY_COPIES = {"operator_options": {"writes": False}}
+_ONLY_MEANS = {"operator_options": {"selects": False}}
+_LAWS = {"associativity": 1.0, "law_nodes": 64, "law_reduction": "mean"}
+ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "binary-gru-balanced": ("binary-gru", {"bracketing": "balanced"}),
+    "binary-mlp": ("binary-mlp", {}),
+    "gated-selection-balanced": ("gated-selection", {"bracketing": "balanced"}),
+    "gated-selection-assoc": ("gated-selection", _LAWS),
+    "gated-selection-copies": ("gated-selection", _ONLY_COPIES),
+    "gated-selection-means": ("gated-selection", _ONLY_MEANS),
+}
+"""What makes a monoid hold on large sets? An aggregator and its options, by the name of the row."""
+
+
+def ablations(preset: str) -> list[Experiment]:
+    """Gated selection on 2nd-minimum with parts left out or added, at the same budget."""
+    return [
+        _experiment(f"generalisation/{name}", "second-minimum", row, preset, options)
+        for name, (row, options) in ABLATIONS.items()
+    ]
 
 
 def _experiment(
@@ -94,6 +113,7 @@ def differences(made: Experiment, paper: Experiment) -> list[str]:
 EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
     **{task: lambda preset, task=task: table_of(task, preset) for task in SET_TASKS},  # type: ignore[misc]
     "second-minimum-lambda": lambda_sweep,
+    "generalisation": ablations,
 }
 """By name: `EXPERIMENTS[name](preset)` gives the rows of a table."""
 
@@ -101,8 +121,8 @@ EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
 def find_experiment(name: str, preset: str) -> list[Experiment]:
     """The experiments that `second-minimum`, or one row such as `second-minimum/gru`, names."""
     family, _, row = name.partition("/")
-    if row == "oracle":
-        return oracle(family, preset)
+    if row in EXTRA_ROWS and family in SET_TASKS:
+        return [_experiment(name, family, row, preset)]
     rows = by_name(EXPERIMENTS, family, "experiment")(preset)
     if not row:
         return rows

@@ -6,6 +6,7 @@ from treefold.operators.bijection import CouplingFlow
 from treefold.operators.binary_gru import BinaryGRU
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
+from treefold.operators.gated_selection import GatedSelection
 from treefold.operators.operator import Operator
 from treefold.operators.recurrent import RecurrentCell, RecurrentGRU, RecurrentLSTM
 from treefold.operators.symmetrized import Symmetrized
@@ -13,6 +14,7 @@ from treefold.operators.symmetrized import Symmetrized
 OPERATORS: dict[str, Callable[..., Operator]] = {
     "binary-gru": BinaryGRU,
     "binary-mlp": BinaryMLP,
+    "gated-selection": GatedSelection,
     "conjugated-sum": Conjugated.sum,
     "conjugated-max": Conjugated.max,
 }
@@ -28,6 +30,7 @@ __all__ = [
     "BinaryMLP",
     "Conjugated",
     "CouplingFlow",
+    "GatedSelection",
     "Operator",
     "RecurrentCell",
     "RecurrentGRU",

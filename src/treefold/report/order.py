@@ -5,6 +5,7 @@ ROWS = (
     "oracle",
     "gru",
     "lstm",
+    "gated-selection",
     "binary-gru-assoc",
     "binary-gru",
     "binary-gru-random",
