@@ -7,8 +7,10 @@ writes docs/results/ as `treefold report` does, and fills what stands in README 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+from made_tables import TABLES, Address
 
 from treefold.records import write_atomically
 from treefold.report import write_report
@@ -20,53 +22,18 @@ RESULTS, REPORT = ROOT / "results", ROOT / "docs" / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
 MADE = re.compile(r"(<!-- made: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-Address = Callable[[Group], str]
-
-
-def accuracy_table(groups: Sequence[Group], address: Address) -> list[str]:
-    """Our mean accuracies beside the paper's, a row for each aggregator."""
-    metrics = {"1..16": "accuracy@1-16", "32": "accuracy@32", "200": "accuracy@200"}
-    heads = [head for size in metrics for head in (size, "paper")]
-    lines = [f"| aggregator | {' | '.join(heads)} | seeds |", "|---" * (len(heads) + 2) + "|"]
-    for group in groups:
-        cells = [_pair(group, metric) for metric in metrics.values()]
-        name = f"[`{group.row}`]({address(group)})"
-        lines.append(f"| {name} | {' | '.join(cells)} | {len(group.finished)} |")
-    return lines
-
-
-def _pair(group: Group, metric: str) -> str:
-    ours, paper = group.metric(metric), group.reported(metric)
-    assert ours is not None, f"{group.row} has no {metric}"
-    return f"{ours.mean:.3f} | {paper.value:.3f}" if paper else f"{ours.mean:.3f} | –"
-
-
-def seconds_table(groups: Sequence[Group], address: Address) -> list[str]:
-    """Seconds per epoch by the size of sets."""
-    sizes = sorted({size for group in groups for size in group.seconds_by_size()})
-    heads = " | ".join(f"sets of {size}" for size in sizes)
-    lines = [f"| aggregator | {heads} |", "|---" * (len(sizes) + 1) + "|"]
-    for group in groups:
-        seconds = group.seconds_by_size()
-        cells = " | ".join(f"{seconds[size].mean:.0f}" for size in sizes)
-        lines.append(f"| [`{group.row}`]({address(group)}) | {cells} |")
-    return lines
-
-
-TABLES: dict[str, Callable[[Sequence[Group], Address], list[str]]] = {
-    "second-minimum": accuracy_table,
-    "set-speed": seconds_table,
-}
-
 
 def made(name: str, groups: Sequence[Group], address: Address) -> str:
-    """The table called `EXPERIMENT, preset PRESET`, from finished runs."""
-    experiment, _, variant = name.partition(", preset ")
-    chosen = [g for g in groups if (g.experiment, g.variant) == (experiment, variant)]
+    """The table called `NAME, preset PRESET`, from finished runs."""
+    table_name, _, variant = name.partition(", preset ")
+    if table_name not in TABLES:
+        raise ValueError(f"no table {name!r}; there are {', '.join(TABLES)}")
+    table = TABLES[table_name]
+    chosen = [g for g in groups if g.experiment in table.experiments and g.variant == variant]
     rows = [group for group in chosen if group.finished]
-    if experiment not in TABLES or not rows:
+    if not rows:
         raise ValueError(f"no table {name!r}: results/ has no such finished runs")
-    return "\n".join(TABLES[experiment](rows, address))
+    return "\n".join(table.lines(rows, address))
 
 
 def filled(page: Path, groups: Sequence[Group]) -> str:

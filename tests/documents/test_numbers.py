@@ -1,6 +1,6 @@
 """A number that was measured is in a record, on a page of benchmarks, or printed by its page."""
 
-import importlib.util
+import importlib
 import json
 
 import pytest
@@ -15,11 +15,9 @@ QUOTING = [page for page in PAGES if MEASURED.search(page.read_text())]
 
 @pytest.fixture(scope="module")
 def publishing():
-    path = ROOT / "docs" / "publish_results.py"
-    spec = importlib.util.spec_from_file_location("publish_results", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        return importlib.import_module("publish_results")
 
 
 @pytest.fixture(scope="module")

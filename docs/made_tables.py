@@ -1,0 +1,134 @@
+"""The tables that README and docs quote from records: a column is a head and what it says of a row.
+
+A row is a group of runs that differ in their seeds alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from treefold.report.groups import Group
+
+Address = Callable[[Group], str]
+"""Where a reader finds the records of a group."""
+Columns = dict[str, Callable[[Group], str]]
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class MadeTable:
+    """The runs of some experiments; columns depend on what there is to show."""
+
+    experiments: tuple[str, ...]
+    columns: Callable[[Sequence[Group]], Columns]
+
+    def lines(self, groups: Sequence[Group], address: Address) -> list[str]:
+        """The table in Markdown, each row with a link to its records."""
+        columns = self.columns(groups)
+        heads = ["aggregator", *(head.strip() for head in columns)]
+        found = [_line(heads), "|---" * len(heads) + "|"]
+        for group in groups:
+            name = f"[`{group.row}`]({address(group)})"
+            found.append(_line([name, *(cell(group) for cell in columns.values())]))
+        return found
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def ours(metric: str, digits: int) -> Callable[[Group], str]:
+    """The mean over seeds."""
+
+    def cell(group: Group) -> str:
+        found = group.metric(metric)
+        return f"{found.mean:.{digits}f}" if found else NONE
+
+    return cell
+
+
+def paper(metric: str, digits: int) -> Callable[[Group], str]:
+    """What was published."""
+
+    def cell(group: Group) -> str:
+        found = group.reported(metric)
+        return f"{found.value:.{digits}f}" if found else NONE
+
+    return cell
+
+
+def seeds(group: Group) -> str:
+    """How many runs."""
+    return str(len(group.finished))
+
+
+def epochs(group: Group) -> str:
+    """How many epochs they really had."""
+    return ", ".join(sorted({f"{run.record.epochs:,}" for run in group.finished}))
+
+
+UNIFORM = {"1..16": "accuracy@1-16", "32": "accuracy@32", "200": "accuracy@200"}
+BALANCED = {f"balanced {size:,}": f"accuracy@balanced-{size}" for size in (16, 200, 1000)}
+LOG = "log10_mse@"
+
+
+def accuracies(groups: Sequence[Group]) -> Columns:
+    """Ours beside the paper's, by the size of sets."""
+    columns: Columns = {}
+    for place, (head, metric) in enumerate(UNIFORM.items()):
+        columns[head] = ours(metric, 3)
+        columns["paper" + " " * place] = paper(metric, 3)  # heads are keys, so no two are the same
+    return {**columns, "seeds": seeds}
+
+
+def generalisation(groups: Sequence[Group]) -> Columns:
+    """Accuracies on uniform and on balanced sets."""
+    both = {**UNIFORM, **BALANCED}
+    return {**{head: ours(metric, 3) for head, metric in both.items()}, "seeds": seeds}
+
+
+def seconds(groups: Sequence[Group]) -> Columns:
+    """Seconds per epoch by the size of sets."""
+    sizes = sorted({size for group in groups for size in group.seconds_by_size()})
+    return {
+        f"sets of {size}": lambda group, size=size: f"{group.seconds_by_size()[size].mean:.0f}"  # type: ignore[misc]
+        for size in sizes
+    }
+
+
+def errors(groups: Sequence[Group]) -> Columns:
+    """log10 of squared errors: the average beside the paper's, then each task."""
+    metrics = [name for name in groups[0].finished[0].record.metrics if name.startswith(LOG)]
+    columns = {name.removeprefix(LOG): ours(name, 2) for name in metrics}
+    average = columns.pop("average")
+    average_of_paper = paper(f"{LOG}average", 2)
+    return {"average": average, "paper": average_of_paper, **columns, "epochs": epochs}
+
+
+def real_scores(groups: Sequence[Group]) -> Columns:
+    """The measure of each data set on validation and test graphs."""
+
+    def measure(group: Group) -> str:
+        names = group.finished[0].record.metrics
+        return next(name.partition("@")[0] for name in names if name.endswith("@test"))
+
+    return {
+        "data": lambda group: group.experiment,
+        "measure": measure,
+        "validation": lambda group: ours(f"validation_{measure(group)}", 3)(group),
+        "test": lambda group: ours(f"{measure(group)}@test", 3)(group),
+        "test, last epoch": lambda group: ours(f"{measure(group)}@test-last", 3)(group),
+        "published": lambda group: paper(f"{measure(group)}@test", 3)(group),
+        "epochs": epochs,
+    }
+
+
+REAL = tuple(
+    name + edges for name in ("zinc", "molhiv", "mnist", "cifar10") for edges in ("", "-edges")
+)
+TABLES = {
+    "second-minimum": MadeTable(("second-minimum",), accuracies),
+    "generalisation": MadeTable(("second-minimum", "generalisation"), generalisation),
+    "set-speed": MadeTable(("set-speed",), seconds),
+    "multi-task": MadeTable(("multi-task",), errors),
+    "real graphs": MadeTable(REAL, real_scores),
+}
