@@ -1,3 +1,6 @@
+from dataclasses import replace
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,3 +88,19 @@ def test_no_pairs_are_a_plan_of_nothing():
 def test_a_plan_says_what_it_is():
     text = "TreePlan(8 rows in 4 groups, depth 3, 5 applications)"
     assert str(plan_tree([5, 0, 1, 2])) == text
+
+
+@pytest.mark.parametrize("comes_from_right", [[], [False], [True], [True, False, True, True]])
+def test_a_path_meets_row_after_row(comes_from_right):
+    plan = TreePlan.of_path(comes_from_right)
+    rows = [f"{row}" for row in range(plan.num_rows)]
+    expected, nodes = rows[0] if rows else "", []
+    for right, row in zip(comes_from_right, rows[1:], strict=True):
+        expected = f"({row} {expected})" if right else f"({expected} {row})"
+        nodes.append(expected)
+    states = [*rows]
+    for left, right in plan.children.tolist():
+        states.append(f"({states[left]} {states[right]})")
+    assert states[plan.num_rows :] == nodes
+    assert torch.equal(replace(plan).children, plan.children)  # found by going through the levels
+    assert (plan.num_applications, plan.num_groups) == (len(comes_from_right), 0)

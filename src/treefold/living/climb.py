@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, map_state
+from treefold.algebra import Monoid
 from treefold.living.arena import Arena, num_nodes
+from treefold.living.path import climb_alone
 from treefold.reduction.plan_balanced import tree_heights
 from treefold.shapes import Int
 
@@ -31,7 +32,7 @@ def climb(op: Monoid, arena: Arena, slots: Int[Tensor, " n"], sets: Int[Tensor, 
         places, ends, heights = places[keep], ends[keep], heights[keep]
         _fold_places(op, arena, level, places, ends)
     if places.numel() == 1:
-        _climb_alone(op, arena, level, int(places), int(ends), int(heights))
+        climb_alone(op, arena, level, int(places), int(ends), int(heights))
 
 
 def _fold_places(op: Monoid, arena: Arena, level: int, places: Tensor, ends: Tensor) -> None:
@@ -45,30 +46,6 @@ def _fold_places(op: Monoid, arena: Arena, level: int, places: Tensor, ends: Ten
     if not all_pairs:
         alone = places[~is_pair & (places << level < ends)]
         arena.write(level, alone, arena.read(level - 1, 2 * alone))
-
-
-def _climb_alone(op: Monoid, arena: Arena, level: int, place: int, end: int, height: int) -> None:
-    """One path to one root, in plain numbers: a few microseconds of our own per level."""
-    while level < height:
-        below = arena.levels[level]
-        level, place = level + 1, place >> 1
-        if place << level >= end:
-            continue
-        left, right = 2 * place, 2 * place + 1
-        state = _row(below, left)
-        if right << (level - 1) < end:
-            state = op(state, _row(below, right))
-        map_state(_copy, _row(arena.levels[level], place), state)
-
-
-def _row(states: State, place: int) -> State:
-    if isinstance(states, Tensor):  # the usual case, without detours
-        return states[place : place + 1]
-    return map_state(lambda rows: rows[place : place + 1], states)
-
-
-def _copy(rows: Tensor, new: Tensor) -> Tensor:
-    return rows.copy_(new)
 
 
 def fold_all(op: Monoid, arena: Arena) -> None:

@@ -1,7 +1,8 @@
 """A tree plan: who meets whom, and when, as index tensors that depend on group sizes alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -107,6 +108,28 @@ class TreePlan:
         levels = (Level(num_pairs, 0, None),) if num_pairs else ()
         return cls(2 * num_pairs, 0, leaves, levels, none, none, none)
 
+    @classmethod
+    def of_path(
+        cls, comes_from_right: Sequence[bool], device: torch.device | str = "cpu"
+    ) -> "TreePlan":
+        """Row 0 meets row 1, what they make meets row 2, and so on: nodes only, no groups.
+
+        What was made last is the right one of its pair where `comes_from_right` says so.
+        """
+        num_nodes = len(comes_from_right)
+        num_rows = num_nodes + bool(num_nodes)
+        levels, pairs = [], []
+        for node, from_right in enumerate(comes_from_right):
+            waiting = num_nodes - node - 1
+            levels.append(Level(1, waiting, _first_two(2 + waiting, from_right, device)))
+            last = num_rows + node - 1 if node else 0
+            pairs.append((node + 1, last) if from_right else (last, node + 1))
+        none, leaves = torch.arange(0, device=device), torch.arange(num_rows, device=device)
+        plan = cls(num_rows, 0, leaves, tuple(levels), none, none, none)
+        # Known already; going through the levels would take longer than folding them.
+        plan.__dict__["children"] = torch.tensor(pairs, device=device).view(-1, 2)
+        return plan
+
     def to(self, device: torch.device | str) -> "TreePlan":
         """The same plan on another device."""
         levels = tuple(
@@ -124,3 +147,10 @@ class TreePlan:
             f"TreePlan({self.num_rows} rows in {self.num_groups} groups, depth {self.depth}, "
             f"{self.num_applications} applications)"
         )
+
+
+@cache
+def _first_two(num_rows: int, swapped: bool, device: torch.device | str) -> Tensor:
+    """All rows as they lie, but the first two in exchange if they are `swapped`."""
+    first = [1, 0] if swapped else [0, 1]
+    return torch.tensor([*first, *range(2, num_rows)], device=device)
