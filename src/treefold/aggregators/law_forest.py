@@ -70,7 +70,14 @@ def associativity_forest(tree: TreePlan, nodes: Int[Tensor, " m"]) -> Forest:
     # Sides: [(a b) c, b (c d), left node, right node], [a (b c), (b c) d, left a (b c), right (a b) c]
     num_sides = 2 * k + m + n
     sides = _count(0, 2 * num_sides, nodes)
-    roots = torch.cat([sides[: 2 * k], sides[num_sides : num_sides + k], sides[num_sides + 2 * k :], sides[num_sides + k : num_sides + 2 * k]])
+    roots = torch.cat(
+        [
+            sides[: 2 * k],
+            sides[num_sides : num_sides + k],
+            sides[num_sides + 2 * k :],
+            sides[num_sides + k : num_sides + 2 * k],
+        ]
+    )
     root_nodes = _count(k + m + n, 4 * k + m + n, nodes)
     return _forest(places, levels, sides[2 * k : num_sides], roots, root_nodes)
 

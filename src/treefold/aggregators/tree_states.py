@@ -12,6 +12,9 @@ from torch import Tensor
 from treefold.reduction import TableRows, TreePlan
 from treefold.shapes import Float, Int
 
+FEW_TIMES = 2
+"""How often each state must be asked for, on average, for a table of all of them to be worth it."""
+
 
 @dataclass(frozen=True, eq=False)
 class TreeStates:
@@ -32,16 +35,26 @@ class TreeStates:
         return self.plan.num_rows + self.plan.num_applications
 
     def at(self, places: Int[Tensor, " m"]) -> TableRows:
-        """The states at these places, each of them in the table once, however often it is asked."""
+        """The states at these places.
+
+        Where most states are asked for, and each of them often, they all are a table, so that an
+        operator can work once per state; else there is a row for each place.
+        """
         table, wanted = self.leaves.table, self._sources[places]
-        if len(wanted) >= len(table) + len(self.nodes):
+        if len(wanted) >= FEW_TIMES * (len(table) + len(self.nodes)):
             return TableRows(torch.cat([table, self.nodes]), wanted)
-        # Sorted, so that rows of the leaves' table come before nodes.
-        distinct, rows = wanted.unique(return_inverse=True)
-        num_leaves = int((distinct < len(table)).sum())
-        of_leaves = table.index_select(0, distinct[:num_leaves])
-        of_nodes = self.nodes.index_select(0, distinct[num_leaves:] - len(table))
-        return TableRows(torch.cat([of_leaves, of_nodes]), rows)
+        is_leaf = wanted < len(table)
+        of_leaves, of_nodes = is_leaf.nonzero().squeeze(1), (~is_leaf).nonzero().squeeze(1)
+        found = [
+            table.index_select(0, wanted[of_leaves]),
+            self.nodes.index_select(0, wanted[of_nodes] - len(table)),
+        ]
+        # Row i of what is found belongs to place `order[i]`.
+        order = torch.cat([of_leaves, of_nodes])
+        rows = torch.empty_like(order).index_copy_(
+            0, order, torch.arange(len(order), device=order.device)
+        )
+        return TableRows(torch.cat(found), rows)
 
     @cached_property
     def _sources(self) -> Int[Tensor, " states"]:
