@@ -7,7 +7,7 @@ leaves splits at each of its n - 1 gaps with equal probability. A shape's probab
 the product of 1 / (leaves - 1) over its inner nodes, never zero. The expected depth of a leaf is
 about 2 ln n, that of the deepest about 4.3 ln n.
 
-A tree takes a few dozen small operations per level, which are done where each costs least: in numpy.
+Every level takes a few dozen small operations, done where each costs least: in numpy.
 """
 
 import numpy as np
