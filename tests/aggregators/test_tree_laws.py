@@ -7,9 +7,11 @@ import torch
 from aggregators.cases import CHANNELS, Skewed, make, normal, seeded
 from trees import fold_along, trees_of
 
-from treefold.aggregators.tree_laws import TREE_LAWS, Sampling, TreeStates
+from treefold import record_penalties
+from treefold.aggregators.tree_laws import TREE_LAWS, Sampling
+from treefold.aggregators.tree_states import TreeStates
 from treefold.algebra import ASSOCIATIVITY, COMMUTATIVITY, IDENTITY
-from treefold.reduction import plan_tree, tree_fold
+from treefold.reduction import Groups, TableRows, plan_tree, tree_fold
 from treefold.reduction.reference import associativity_triples
 
 SIZES = [5, 0, 1, 8, 3, 2, 7, 1, 13]
@@ -80,9 +82,57 @@ def test_its_gradient_is_that_of_the_law_on_every_instance(law, bracketing):
     plan, inputs = plan_tree(SIZES, bracketing, seeded()), [x, *op.parameters()]
     fast = TREE_LAWS[law](op, tree_states(op, x, plan), Sampling())
     slow = slow_loss(law, op, x, plan, "sum")
-    grads = [torch.autograd.grad(loss, inputs, allow_unused=True) for loss in (fast, slow)]
+    grads = [torch.autograd.grad(loss, inputs, materialize_grads=True) for loss in (fast, slow)]
     for found, expected in zip(*grads, strict=True):
         torch.testing.assert_close(found, expected)
+
+
+@bracketings
+@pytest.mark.parametrize("num_nodes", [None, 6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_layer_with_a_table_has_the_loss_and_gradients_of_its_nodes_one_by_one(
+    bracketing, num_nodes, dtype
+):
+    layer = make("binary-gru", dtype, associativity=1.0, law_nodes=num_nodes, shuffle=False).train()
+    op, table = layer.operator, normal(4, CHANNELS, dtype=dtype).requires_grad_()
+    rows, plan = torch.arange(TOTAL) % 4, plan_tree(SIZES, bracketing, seeded())
+    layer.generator = seeded(1)
+    with record_penalties() as penalties:
+        out = layer.aggregate(TableRows(table, rows), Groups.from_sizes(torch.tensor(SIZES)), plan)
+    fast = penalties.total()
+
+    states = torch.cat([table[rows[plan.leaves]], tree_fold(op, table[rows], plan).nodes])
+    is_node = plan.children >= TOTAL
+    candidates = is_node.any(1).nonzero().squeeze(1)
+    chosen = Sampling(num_nodes).choose(candidates, seeded(1))
+    distances = [
+        (op(op(a, b), c) - op(a, op(b, c))).square().sum()
+        for node in chosen.tolist()
+        for a, b, c in triples_at(node, plan, states)
+    ]
+    triples_per_node = int(is_node.sum()) / len(candidates)
+    slow = torch.stack(distances).sum() / (triples_per_node * len(chosen))
+    torch.testing.assert_close(fast, slow)
+    inputs = [table, *op.cell.parameters()]
+    groups = tree_fold(op, table[rows], plan).groups
+    grads = [
+        torch.autograd.grad(out.square().sum() + fast, inputs),
+        torch.autograd.grad(groups.square().sum() + slow, inputs),
+    ]
+    for found, expected in zip(*grads, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def triples_at(node, plan, states):
+    """The elements of the triples at one node, a row each."""
+    below = {place: plan.children[place - TOTAL].tolist() for place in range(TOTAL, len(states))}
+    left, right = plan.children[node].tolist()
+    if left in below and right in below:
+        (a, b), (c, d) = below[left], below[right]
+        triples = [(a, b, c), (b, c, d)]
+    else:
+        triples = [(*below[left], right) if left in below else (left, *below[right])]
+    return [[states[place : place + 1] for place in triple] for triple in triples]
 
 
 def test_the_papers_triples_are_the_ones_counted():

@@ -10,7 +10,8 @@ from torch_geometric.nn import aggr as pyg
 from treefold.aggregators.base import RaggedAggregation, require_channels
 from treefold.aggregators.penalties import LawWeights
 from treefold.aggregators.plan_cache import plan_of
-from treefold.aggregators.tree_laws import TREE_LAWS, Reduction, Sampling, TreeStates
+from treefold.aggregators.tree_laws import TREE_LAWS, Reduction, Sampling
+from treefold.aggregators.tree_states import TreeStates
 from treefold.algebra import Monoid
 from treefold.names import by_name
 from treefold.operators import OPERATORS, BinaryGRU
@@ -117,8 +118,7 @@ class LCMAggregation(RaggedAggregation):
         if penalties is None:
             return cast(Tensor, tree_reduce(self.operator, rows, plan))
         fold = tree_fold(self.operator, rows, plan)
-        leaves = rows[plan.leaves].gathered()
-        tree = TreeStates.of(plan, leaves, cast(Tensor, fold.nodes))
+        tree = TreeStates.of(plan, rows[plan.leaves], cast(Tensor, fold.nodes))
         for law, weight in self.laws.active.items():
             loss = TREE_LAWS[law](self.operator, tree, self.sampling, self.generator)
             penalties.add(law, loss, weight)

@@ -11,24 +11,13 @@ from typing import Literal, TypeAlias, cast
 import torch
 from torch import Tensor
 
+from treefold.aggregators.law_forest import Forest, associativity_forest, commutativity_forest
+from treefold.aggregators.tree_states import TreeStates
 from treefold.algebra import IDENTITY, Monoid
-from treefold.reduction import TreePlan
-from treefold.shapes import Float, Int
+from treefold.reduction import tree_reduce
+from treefold.shapes import Int
 
 Reduction: TypeAlias = Literal["sum", "mean"] | str
-
-
-@dataclass(frozen=True)
-class TreeStates:
-    """All states of a fold: leaves, then nodes, addressed as in `TreePlan.children`."""
-
-    plan: TreePlan
-    states: Float[Tensor, " states *inner channels"]
-
-    @classmethod
-    def of(cls, plan: TreePlan, leaves: Tensor, nodes: Tensor) -> "TreeStates":
-        """From leaves in the order of the plan, and nodes."""
-        return cls(plan, torch.cat([leaves, nodes]))
 
 
 @dataclass(frozen=True)
@@ -69,63 +58,31 @@ def associativity_loss(
     op: Monoid, tree: TreeStates, sampling: Sampling, generator: torch.Generator | None = None
 ) -> Tensor:
     """The mean of |(a b) c - a (b c)|² over the triples of a tree, without bias if sampled."""
-    children, first = tree.plan.children, tree.plan.num_rows
-    is_node = children >= first
+    is_node = tree.plan.children >= tree.plan.num_rows
     candidates = is_node.any(1).nonzero().squeeze(1)
     nodes = sampling.choose(candidates, generator)
     # Each child that is a node itself makes one triple.
     expected = int(is_node.sum()) * nodes.numel() / max(candidates.numel(), 1)
-
-    left, right = children[nodes].unbind(1)
-    both = (left >= first) & (right >= first)
-    only_left, only_right = ~both & (left >= first), ~both & (right >= first)
-    ab, cd = left[both], right[both]
-    wanted = [
-        *children[ab - first].unbind(1),
-        *children[cd - first].unbind(1),
-        ab,
-        cd,
-        *children[left[only_left] - first].unbind(1),  # a, b of ((a b) c)
-        right[only_left],
-        nodes[only_left] + first,
-        left[only_right],  # a of (a (b c))
-        *children[right[only_right] - first].unbind(1),
-        nodes[only_right] + first,
-    ]
-    counts = [addresses.numel() for addresses in wanted]
-    found = tree.states.index_select(0, torch.cat(wanted)).split(counts)
-    a, b, c, d, ab, cd, left_a, left_b, left_c, left_abc, right_a, right_b, right_c, right_abc = (
-        found
-    )
-
-    bc, left_bc, right_ab = _apply(op, [(b, c), (left_b, left_c), (right_a, right_b)])
-    ab_c, a_bc, bc_d, b_cd, left_a_bc, right_ab_c = _apply(
-        op, [(ab, c), (a, bc), (bc, d), (b, cd), (left_a, left_bc), (right_ab, right_c)]
-    )
-    return sampling.mean_square(
-        torch.cat([ab_c, bc_d, left_abc, right_ab_c]),
-        torch.cat([a_bc, b_cd, left_a_bc, right_abc]),
-        expected,
-    )
+    left, right = _sides(op, tree, associativity_forest(tree.plan, nodes))
+    return sampling.mean_square(left, right, expected)
 
 
 def commutativity_loss(
     op: Monoid, tree: TreeStates, sampling: Sampling, generator: torch.Generator | None = None
 ) -> Tensor:
     """The mean of |a b - b a|² over the nodes of a tree, without bias if sampled."""
-    children, first = tree.plan.children, tree.plan.num_rows
-    nodes = sampling.choose(torch.arange(len(children), device=children.device), generator)
-    a, b = children[nodes].unbind(1)
-    ab, a, b = tree.states.index_select(0, torch.cat([nodes + first, a, b])).chunk(3)
-    return sampling.mean_square(ab, cast(Tensor, op(b, a)), nodes.numel())
+    all_nodes = torch.arange(tree.plan.num_applications, device=tree.nodes.device)
+    nodes = sampling.choose(all_nodes, generator)
+    left, right = _sides(op, tree, commutativity_forest(tree.plan, nodes))
+    return sampling.mean_square(left, right, nodes.numel())
 
 
 def identity_loss(
     op: Monoid, tree: TreeStates, sampling: Sampling, generator: torch.Generator | None = None
 ) -> Tensor:
     """The mean of |a e - a|² + |e a - a|² over the states of a tree, without bias if sampled."""
-    places = torch.arange(tree.states.shape[0], device=tree.states.device)
-    states = tree.states.index_select(0, sampling.choose(places, generator))
+    places = sampling.choose(torch.arange(len(tree), device=tree.nodes.device), generator)
+    states = tree.at(places).gathered()
     return IDENTITY.loss(op, states.flatten(0, -2), reduction=sampling.reduction)
 
 
@@ -136,8 +93,8 @@ TREE_LAWS = {
 }
 
 
-def _apply(op: Monoid, pairs: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, ...]:
-    """Combine several stacks of pairs in one call."""
-    lefts, rights = zip(*pairs, strict=True)
-    combined = cast(Tensor, op(torch.cat(lefts), torch.cat(rights)))
-    return tuple(combined.split([left.shape[0] for left in lefts]))
+def _sides(op: Monoid, tree: TreeStates, forest: Forest) -> tuple[Tensor, Tensor]:
+    """Both sides of a law, row by row."""
+    sides = cast(Tensor, tree_reduce(op, tree.at(forest.places), forest.plan))
+    left, right = sides.tensor_split(2)
+    return left, right
