@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "shapes": {"jaxtyping"},
     "names": set(),
     "algebra": {"torch", "treefold.algebra"},
-    "reduction": {"torch", "numpy", "treefold.algebra", "treefold.reduction"},
+    "reduction": {"torch", "treefold.algebra", "treefold.reduction"},
     "kernels": {"torch", "numpy", "numba", "llvmlite", "treefold.kernels"},
     "operators": {
         *{"torch", "numpy", "numba", "treefold.kernels"},

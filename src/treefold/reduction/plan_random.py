@@ -6,11 +6,8 @@ Cartesian tree of the ranks, which is distributed like a random binary search tr
 leaves splits at each of its n - 1 gaps with equal probability. A shape's probability is therefore
 the product of 1 / (leaves - 1) over its inner nodes, never zero. The expected depth of a leaf is
 about 2 ln n, that of the deepest about 4.3 ln n.
-
-Every level takes a few dozen small operations, done where each costs least: in numpy.
 """
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,50 +20,43 @@ def plan_random(
     sizes: Int[Tensor, " groups"], generator: torch.Generator | None = None
 ) -> TreePlan:
     """Trees whose every split is uniform, drawn with `generator` (or torch's own)."""
-    on_cpu = sizes.cpu()
-    plan, group = PlanBuilder(on_cpu), np.repeat(np.arange(len(on_cpu)), on_cpu.numpy())
-    pool = (on_cpu.numpy() > 1)[group].nonzero()[0]
-    group = group[pool]
-    gap = _ranked_gaps(group, sizes.device, generator)
-    while pool.size:
-        closes = (gap > _before(gap, -1)) & (gap > _behind(gap, -1))
-        is_right = _before(closes, False)
-        left, waiting = closes.nonzero()[0], (~(closes | is_right)).nonzero()[0]
-        pairs = np.stack([left, left + 1], 1).ravel()
-        plan.meet(torch.from_numpy(pool[pairs]), torch.from_numpy(pool[waiting]))
+    plan = PlanBuilder(sizes)
+    group = torch.repeat_interleave(torch.where(sizes > 1, sizes, 0))
+    pool = torch.repeat_interleave(sizes > 1, sizes).nonzero().squeeze(1)
+    gap = _ranked_gaps(group, generator)
+    while pool.numel():
+        closes = (gap > _shifted(gap, 1)) & (gap > _shifted(gap, -1))
+        is_right = _shifted(closes, 1)
+        left = closes.nonzero().squeeze(1)
+        waiting = (~(closes | is_right)).nonzero().squeeze(1)
+        plan.meet(pool[torch.stack([left, left + 1], 1).flatten()], pool[waiting])
 
         # A merged row sits where its left part sat and has the gap of its right part.
-        gap = np.where(closes, _behind(gap, -1), gap)
-        pool = np.empty_like(pool)
-        pool[left], pool[waiting] = np.arange(left.size), left.size + np.arange(waiting.size)
+        gap = torch.where(closes, _shifted(gap, -1), gap)
+        pool = torch.empty_like(pool).index_copy_(
+            0,
+            torch.cat([left, waiting]),
+            torch.arange(len(left) + len(waiting), device=pool.device),
+        )
         stays = ~is_right
         gap, group, pool, closes = gap[stays], group[stays], pool[stays], closes[stays]
-        done = closes & (gap < 0) & (_before(gap, -1) < 0)
-        if done.any():
-            plan.finish(torch.from_numpy(group[done]), torch.from_numpy(pool[done]))
-            gap, group, pool = gap[~done], group[~done], pool[~done]
-    made = plan.build()
-    return made if sizes.device == on_cpu.device else made.to(sizes.device)
+        done = closes & (gap < 0) & (_shifted(gap, 1) < 0)
+        plan.finish(group[done], pool[done])
+        gap, group, pool = gap[~done], group[~done], pool[~done]
+    return plan.build()
 
 
-def _ranked_gaps(
-    group: np.ndarray, device: torch.device, generator: torch.Generator | None
-) -> np.ndarray:
+def _ranked_gaps(group: Tensor, generator: torch.Generator | None) -> Tensor:
     """A rank for the gap behind each row, all different; -1 behind the last row of a group."""
-    device = device if generator is None else generator.device
-    ranks = torch.randperm(group.size, generator=generator, device=device).cpu().numpy()
-    return np.where(group == _behind(group, -1), ranks, -1)
+    device = group.device if generator is None else generator.device
+    gap = torch.randperm(group.numel(), generator=generator, device=device).to(group.device)
+    return torch.where(group == _shifted(group, -1), gap, -1)
 
 
-def _before(values: np.ndarray, outside: int) -> np.ndarray:
-    """What lies before each place; `outside` before the first."""
-    shifted = np.empty_like(values)
-    shifted[:1], shifted[1:] = outside, values[:-1]
-    return shifted
-
-
-def _behind(values: np.ndarray, outside: int) -> np.ndarray:
-    """What lies behind each place; `outside` behind the last."""
-    shifted = np.empty_like(values)
-    shifted[-1:], shifted[:-1] = outside, values[1:]
+def _shifted(values: Tensor, by: int) -> Tensor:
+    """`values[i - by]` at place i; beyond the ends, -1 (or False): no gap there."""
+    shifted = values.roll(by)
+    outside = 0 if by > 0 else -1
+    if values.numel():
+        shifted[outside] = -1 if values.dtype != torch.bool else False
     return shifted
