@@ -9,6 +9,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from treefold.tables.scale import Costs, Workload
 WIDTH, NUM_VALUES, DIGITS = 128, 256, 8
 KEY, COLUMN = "key", "x"
 PARTITIONS = 4
+GATHERED = "shuffle_input_batch_bytes"
+"""Ray's setting: blocks are gathered up to so many bytes."""
 
 Work = Callable[[int], object]
 """Something done with so many blocks."""
@@ -68,8 +71,28 @@ def partial_states(fold: ModelFold, num_blocks: int, num_keys: int) -> Any:
 
 def merge(fold: ModelFold, num_blocks: int, num_keys: int) -> dict[Any, list[float]]:
     """The states of all keys, each merged from one partial state of every block."""
-    merged = merged_by_key(partial_states(fold, num_blocks, num_keys), fold, KEY, PARTITIONS)
-    return {key: state for batch in batches(merged) for key, state in columns(batch)}
+    with blocks_apart():
+        merged = merged_by_key(partial_states(fold, num_blocks, num_keys), fold, KEY, PARTITIONS)
+        return {key: state for batch in batches(merged) for key, state in columns(batch)}
+
+
+@contextmanager
+def blocks_apart() -> Iterator[None]:
+    """Inside, states of one key meet after the shuffle, as those of different machines do.
+
+    Ray gathers small blocks of a machine into one task, where states of a key are folded together
+    for a tenth of the price.
+    """
+    context = ray.data.DataContext.get_current()
+    before = getattr(context, GATHERED, None)
+    if before is None:  # a Ray that does not gather
+        yield
+        return
+    setattr(context, GATHERED, 0)
+    try:
+        yield
+    finally:
+        setattr(context, GATHERED, before)
 
 
 def shuffle(fold: ModelFold, num_blocks: int, num_keys: int) -> int:
@@ -158,7 +181,8 @@ def page(costs: Costs) -> str:
         made_by("python -m benchmarks.tables", "torch", "ray"),
         "",
         f"Width {WIDTH}, float32. Processor's time for the fold and the merge, the clock's for the "
-        "shuffle: that is too slow where other work runs beside it.",
+        "shuffle: that is too slow where other work runs beside it. The states of a key meet after "
+        "the shuffle; those that Ray gathers into one task before it cost less.",
         "",
         *table(("what", "measured"), rows(costs)),
     ]

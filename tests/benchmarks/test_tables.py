@@ -33,12 +33,16 @@ def test_ray_merges_and_moves_one_state_of_every_key_and_block():
     fold = untrained(8)
     one = fold.table[:1]
     with on_ray(progress=False):
-        merged = merge(fold, num_blocks=4, num_keys=3)
+        merged = merge(fold, num_blocks=5, num_keys=3)
         moved = shuffle(fold, num_blocks=4, num_keys=3)
     pair = fold.operator(one, one)
     assert sorted(merged) == [0, 1, 2]
-    for state in merged.values():  # four equal states, of which equal counts meet
-        torch.testing.assert_close(torch.tensor([state]), fold.operator(pair, pair))
+    four_and_one = fold.operator(fold.operator(pair, pair), one)
+    for state in merged.values():
+        torch.testing.assert_close(torch.tensor([state]), four_and_one)
+    # What states that met in one task would give: the balanced tree, two and three.
+    two_and_three = fold.operator(pair, fold.operator(pair, one))
+    assert not torch.allclose(two_and_three, four_and_one, atol=1e-3)
     assert moved == 12
 
 
