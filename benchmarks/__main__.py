@@ -1,25 +1,20 @@
 """`python -m benchmarks`: every ratio, with one thread and with two, and a dated page of them.
 
 Run it while nothing else runs. `--only NAME` runs one case, `--threads N` one number of threads;
-without them the page is written.
+without them the page is written, and where Ray is installed that of tables too.
 """
 
 import argparse
-import datetime
 import json
-import platform
-import subprocess
 import sys
-from pathlib import Path
+from importlib.util import find_spec
 
 import torch
-import torch_geometric
 
-import treefold
-from benchmarks import cases, hub, living, realworld, sharded
-from treefold.records import hardware
+from benchmarks import cases, hub, living, multitask, realworld, sharded
+from benchmarks.memory import printed_by
+from benchmarks.pages import HERE, made_by, page_path, table
 
-HERE = Path(__file__).parent
 CASES = (*cases.CASES, *living.CASES)
 COLUMNS = ("what", "against", "ratio (quartiles)", "to reach", "reached", "note")
 
@@ -41,9 +36,7 @@ def rows_in_this_process(threads: int, only: str | None) -> list[list[str]]:
 
 def rows_in_a_process(threads: int) -> list[list[str]]:
     """A fresh process per number of threads: torch's thread pool remembers its past."""
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks", "--threads", str(threads)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    rows: list[list[str]] = json.loads(done.stdout)
+    rows: list[list[str]] = json.loads(printed_by("benchmarks", "--threads", str(threads)))
     return rows
 
 
@@ -63,22 +56,17 @@ def hub_row() -> list[str]:
 
 
 def page(tables: dict[str, list[list[str]]]) -> str:
-    now, machine = datetime.datetime.now(datetime.UTC), hardware()
     lines = [
         "# The speed of treefold's folds, as ratios",
         "",
-        f"Made by `make bench` on {now:%Y-%m-%d}, {machine['cpu']}, {machine['cores']} cores, "
-        f"Python {platform.python_version()}, torch {torch.__version__.split('+')[0]}, "
-        f"torch_geometric {torch_geometric.__version__}, treefold {treefold.__version__}.",
+        made_by("make bench", "torch", "torch_geometric"),
         "",
         "Width 128, float32, forward and backward, unless a row says otherwise. Both sides of a "
         "ratio are timed in turn, round by round, in one process; a ratio is the median over "
         "rounds, with its quartiles.",
     ]
     for title, rows in tables.items():
-        lines += ["", f"## {title}", ""]
-        lines += [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
-        lines += [f"| {' | '.join(row)} |" for row in rows]
+        lines += ["", f"## {title}", "", *table(COLUMNS, rows)]
     notes = HERE / "notes.md"
     return "\n".join(lines) + "\n\n" + notes.read_text()
 
@@ -97,12 +85,15 @@ def main() -> None:
         "Time and memory beside a hub": [hub_row()],
         "Memory of a stream": [living.stream_row()],
         "Folds in parts": sharded.rows(),
-        "Training on graphs": realworld.rows(),
+        "Training on graphs": [*realworld.rows(), *multitask.rows()],
     }
-    where = f"{hardware()['cpu'].lower().replace(' ', '-')}-{platform.system().lower()}"
-    path = HERE / f"folds_{where}_{datetime.date.today():%Y-%m}.md"
+    path = page_path("folds")
     path.write_text(page(tables))
     print(path.read_text())
+    if find_spec("ray") is None:
+        print("no prices of tables: they need Ray; pip install 'treefold[ray]'", file=sys.stderr)
+        return
+    print(printed_by("benchmarks.tables"))
 
 
 if __name__ == "__main__":

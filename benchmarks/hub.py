@@ -5,8 +5,6 @@
 prints the seconds of a forward pass and the bytes by which the peak memory rose.
 """
 
-import resource
-import subprocess
 import sys
 import time
 from typing import NamedTuple
@@ -15,6 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import aggr as pyg
 
+from benchmarks.memory import peak_bytes, printed_by
 from treefold import LCMAggregation
 
 NODES, EDGES, HUB, WIDTH = 2_000, 12_000, 4_000, 32
@@ -47,18 +46,8 @@ def measure(which: str) -> Cost:
         return Cost(time.perf_counter() - begin, peak_bytes() - before)
 
 
-def peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def in_a_process(which: str) -> Cost:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "benchmarks.hub", which],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    seconds, size = done.stdout.split()
+    seconds, size = printed_by("benchmarks.hub", which).split()
     return Cost(float(seconds), int(size))
 
 

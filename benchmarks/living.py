@@ -6,15 +6,14 @@ streams 10 million rows in a process of its own and prints the seconds, and the 
 peak memory rose.
 """
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
 import torch
 
 from benchmarks.cases import WIDTH, Result
-from benchmarks.hub import Cost, peak_bytes
+from benchmarks.hub import Cost
+from benchmarks.memory import peak_bytes, printed_by
 from benchmarks.timing import ratio
 from treefold import BinaryGRU, FoldTree, StreamingFold, plan_tree, tree_reduce
 from treefold.algebra import State, stack_size
@@ -127,9 +126,7 @@ def measure() -> Cost:
 
 
 def stream_row() -> list[str]:
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.living"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    seconds, size = done.stdout.split()
+    seconds, size = printed_by("benchmarks.living").split()
     cost = Cost(float(seconds), int(size))
     return [
         f"`StreamingFold` of {STREAMED:,} rows, width {STREAM_WIDTH}, in chunks of {CHUNK:,}",

@@ -7,29 +7,22 @@ memory is that of a process for each. One thread.
 """
 
 import argparse
-import json
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import functional as F
-from torch_geometric.nn import aggr as pyg
 
+from benchmarks import beside_pyg
+from benchmarks.beside_pyg import MAKERS
+from benchmarks.memory import peak_of
 from benchmarks.timing import ratio
-from treefold.aggregators import LCMAggregation, RaggedAggregation
 from treefold.models import GraphNetwork, NormalizedTowers, TowerConv
 from treefold.models.input_layers import input_layer
-from treefold.reduction import Groups
 from treefold.tasks.realworld import ZINC, GraphBatch, GraphStore, MissingData
 
-STATUS = Path("/proc/self/status")
 LAYERS, EDGE_CHANNELS, EPOCH = 4, 50, 10_000
 
 
@@ -50,23 +43,6 @@ CASES = {
     # PyG pads every node's messages to the number of the hub's: a few graphs fill gigabytes.
     "hubs": Case(width=64, towers=1, batch_size=4, hub=64),
 }
-
-
-class Theirs(RaggedAggregation):
-    """PyG's own behind our border: it gets the same sorted messages."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.out_channels = channels
-        self.module = pyg.LCMAggregation(channels, channels, project=False)
-
-    def aggregate(self, x: Any, groups: Groups) -> Tensor:
-        rows = x.flatten(0, -2)  # one tower
-        found = self.module(rows, groups.index, dim_size=groups.num_groups, dim=0)
-        return found.view(groups.num_groups, *x.shape[1:])
-
-
-MAKERS: dict[str, Callable[[int], Any]] = {"treefold": LCMAggregation, "pyg": Theirs}
 
 
 class Training:
@@ -143,22 +119,7 @@ def peak_of_a_step(which: str, case: Case) -> int:
     training = Training(which, case)
     training.step(made_up(2, 0).take(torch.arange(2)))  # first calls load libraries and compile
     batch = store.take(torch.arange(case.batch_size))
-    STATUS.with_name("clear_refs").write_text("5")  # the peak is what there is now
-    before = peak_bytes()
-    training.step(batch)
-    return peak_bytes() - before
-
-
-def peak_bytes() -> int:
-    """Of this process since it began: what `resource` says may be its parent's. Linux only."""
-    (line,) = [text for text in STATUS.read_text().splitlines() if text.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024
-
-
-def peak_in_a_process(which: str, name: str) -> int:
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.realworld", "--peak", which, name]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return int(json.loads(done.stdout))
+    return peak_of(lambda: training.step(batch))
 
 
 def row(name: str, seconds: float) -> list[str]:
@@ -167,21 +128,17 @@ def row(name: str, seconds: float) -> list[str]:
     (batch, loading), (_, what) = batch_of(case), graphs(case)
     ours, theirs = Training("treefold", case), Training("pyg", case)
     times = ratio(lambda: theirs.step(batch), lambda: ours.step(batch), seconds, warm_up=1)
-    peaks = {which: peak_in_a_process(which, name) for which in MAKERS}
     slow, fast = (s * EPOCH / case.batch_size for s in times.seconds)
-    reached = "" if case.reach is None else "yes" if times.median >= case.reach else "**no**"
-    larger = peaks["pyg"] / max(peaks["treefold"], 1)
-    return [
-        f"PyG `LCMAggregation`, a training epoch of {EPOCH:,} {what}, {LAYERS} layers with "
-        f"{case.towers} x {case.width} channels, batches of {case.batch_size}",
-        "treefold's Binary-GRU in the same network",
-        f"{times}x the time, {larger:.1f}x the peak memory",
-        "" if case.reach is None else f"at least {case.reach:g}x the time",
-        reached,
-        f"{slow:,.0f} s and {peaks['pyg'] / 2**20:,.0f} MiB against {fast:,.0f} s and "
-        f"{peaks['treefold'] / 2**20:,.0f} MiB; cutting batches takes "
-        f"{loading / times.seconds[1]:.1%} of our time, one thread",
-    ]
+    return beside_pyg.row(
+        "benchmarks.realworld",
+        name,
+        f"a training epoch of {EPOCH:,} {what}, {LAYERS} layers with {case.towers} x {case.width} "
+        f"channels, batches of {case.batch_size}",
+        times,
+        (slow, fast),
+        f"cutting batches takes {loading / times.seconds[1]:.1%} of our time",
+        case.reach,
+    )
 
 
 def rows(seconds: float = 10.0) -> list[list[str]]:

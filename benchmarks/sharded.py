@@ -11,8 +11,6 @@ import json
 import os
 import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from datetime import timedelta
@@ -23,7 +21,7 @@ import torch.multiprocessing
 from torch import Tensor
 from torch_geometric.nn import aggr as pyg
 
-from benchmarks.hub import peak_bytes
+from benchmarks.memory import peak_bytes, printed_by
 from benchmarks.timing import timed
 from treefold import BinaryGRU, Groups, sharded_reduce
 from treefold.sharded import plan_chunks, shard_sizes
@@ -151,9 +149,7 @@ def pygs_attempt(groups: Groups) -> str:
 
 def row_in_a_process(case: str) -> list[str]:
     """Measured in a process that has done nothing else."""
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.sharded", case]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    row: list[str] = json.loads(done.stdout)
+    row: list[str] = json.loads(printed_by("benchmarks.sharded", case))
     return row
 
 

@@ -77,17 +77,22 @@ def fold_table(
     partial = ray.data.from_items(
         pieces, override_num_blocks=min(len(pieces), MOST_TASKS)
     ).map_batches(PartialFold(fold, key, on), batch_format="pyarrow", batch_size=None)
-    merged = partial.groupby(key, num_partitions=_num_partitions(len(pieces))).aggregate(
-        MonoidAggregate(fold, on=STATE, name=STATE, skip_nulls=True),
-        Sum(NUM_ROWS, alias_name=NUM_ROWS),
-        Sum(NUM_BAD, alias_name=NUM_BAD),
-        JoinedLines(BAD, MOST_BAD_PER_KEY),
-    )
+    merged = merged_by_key(partial, fold, key, _num_partitions(len(pieces)))
     finished = merged.map_batches(
         Finish(fold if decode else None, fold.channels), batch_format="pyarrow"
     )
     summary = write_result(_batches(finished), key, out)
     return replace(summary, spread=spread_of_first_rows(fold, pieces[0], key, on, decode))
+
+
+def merged_by_key(partial: Any, fold: ModelFold, key: str, num_partitions: int) -> Any:
+    """The dataset with a row per key, from one of partial states as `PartialFold` makes them."""
+    return partial.groupby(key, num_partitions=num_partitions).aggregate(
+        MonoidAggregate(fold, on=STATE, name=STATE, skip_nulls=True),
+        Sum(NUM_ROWS, alias_name=NUM_ROWS),
+        Sum(NUM_BAD, alias_name=NUM_BAD),
+        JoinedLines(BAD, MOST_BAD_PER_KEY),
+    )
 
 
 def write_result(batches: Iterator[pa.Table], key: str, out: Path) -> FoldSummary:
