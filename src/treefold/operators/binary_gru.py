@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from treefold.operators.binary_gru_fold import fold_binary_gru
-from treefold.operators.binary_gru_work import Work
+from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.operator import Operator
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.transforms import are_transforms_active
@@ -102,7 +102,7 @@ class BinaryGRU(Operator):
         table, rows = (x.table, x.rows) if isinstance(x, TableRows) else (x, None)
         table = self._checked(table)
         feature, state_type = table.shape[1:], _state_type(table)
-        parameters = [tensor.to(state_type) for tensor in (*self.cell.parameters(), self.identity)]
+        parameters = [parameter.to(state_type) for parameter in self._parameters_of_fold()]
         source = table.to(state_type).reshape(table.shape[0], prod(feature[:-1]), self.channels)
         source = source.contiguous()
 
@@ -119,7 +119,7 @@ class BinaryGRU(Operator):
             tensors = (source, *parameters)
             work = Work(
                 plan,
-                plan.leaves if rows is None else rows[plan.leaves],
+                plan.leaves if rows is None else rows[plan.leaves].long(),
                 row_shape=(source.shape[1], self.channels),
                 shared=table.shape[0] < plan.num_rows,
                 precision=_multiplication_type(table),
@@ -133,6 +133,11 @@ class BinaryGRU(Operator):
         if nodes is not None:
             nodes = nodes.to(table.dtype).view(plan.num_applications, *feature)
         return groups, nodes
+
+    def _parameters_of_fold(self) -> Parameters:
+        cell = self.cell
+        sides = (cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
+        return Parameters(*sides, self.identity)
 
     def _checked(self, rows: object) -> Tensor:
         if not isinstance(rows, Tensor):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,10 +14,27 @@ from treefold.reduction import TreePlan
 CHUNK = 1024 * 128
 """Numbers of state per run of pairs, so that a run's projections stay in cache."""
 
-Inputs: TypeAlias = tuple[Tensor, Tensor, Tensor]
-"""The rows or the table, the stacked weights, the stacked biases."""
-
 PlainFold: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
+
+
+class Parameters(NamedTuple):
+    """A GRU cell's, and the identity."""
+
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias_ih: Tensor
+    bias_hh: Tensor
+    identity: Tensor
+
+
+class Folded(NamedTuple):
+    """What comes of a fold."""
+
+    groups: Tensor
+    nodes: Tensor | None
+    """None if they are not to be shown."""
+    memory: Any
+    """What those who made it need for its gradients."""
 
 
 class Run(NamedTuple):
@@ -48,6 +65,11 @@ class Work:
     is_permutation: bool
     keeps: bool
     shows_nodes: bool
+
+    @property
+    def num_states(self) -> int:
+        """How many leaves and nodes there are."""
+        return self.plan.num_rows + self.plan.num_applications
 
     @property
     def pairs_per_run(self) -> int:

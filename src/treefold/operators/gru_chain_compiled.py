@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from treefold.kernels.gru_bias import bias_gradient, bias_of_kinds
 from treefold.kernels.gru_chain import run, run_back
 from treefold.operators.binary_gru_kernel import NUM_KEPT
 from treefold.operators.compiled_threads import max_parts
-from treefold.operators.gru_bias import bias_gradient, bias_of_kinds
 
 NUM_PROJECTIONS = 3
 """Of a row, and of a state."""
@@ -31,7 +31,7 @@ def run_along(
         from_rows.numpy(),
         start.contiguous().numpy(),
         weight_hh.contiguous().numpy(),
-        bias_of_kinds(torch.cat([bias_ih, bias_hh]).numpy()),
+        bias_of_kinds(bias_ih.contiguous().numpy(), bias_hh.contiguous().numpy()),
         states.numpy(),
         kept.numpy(),
         np.empty((len(start), NUM_PROJECTIONS * channels), np.float32),

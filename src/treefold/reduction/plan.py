@@ -75,8 +75,8 @@ class TreePlan:
 
     @cached_property
     def group_places(self) -> Int[Tensor, " groups"]:
-        """Where each group ends up, as a place in [leaves, nodes]; 0 for those without rows."""
-        places = torch.zeros(self.num_groups, dtype=torch.int64, device=self.leaves.device)
+        """Where each group ends up, as a place in [leaves, nodes]; -1 for those without rows."""
+        places = torch.full((self.num_groups,), -1, device=self.leaves.device)
         first_single = self.num_rows - self.num_singles
         places[self.single_groups] = torch.arange(first_single, self.num_rows, device=places.device)
         places[self.root_groups] = self.num_rows + self.root_nodes
