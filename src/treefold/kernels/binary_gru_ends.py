@@ -25,11 +25,13 @@ class Cell(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Of the input, of both sides' weights and biases, stacked, and of the identity."""
+    """Of the input, of both sides' weights and biases, and of the identity."""
 
     x: np.ndarray
     weight: np.ndarray
+    """Stacked: `[6 channels, channels]`."""
     bias: np.ndarray
+    """`[2, 3 channels]`."""
     identity: np.ndarray
 
 
@@ -165,4 +167,4 @@ def finish(num_parts, ends, grad_states, sums, grads):
         _finish(0, 1, ends, grad_states, sums, grads.x)
     for part in range(1, num_parts):
         add(sums.bias[part], sums.bias[0])
-    grads.bias[:] = bias_gradient(sums.bias[0])
+    bias_gradient(sums.bias[0], grads.bias)

@@ -1,37 +1,22 @@
 """Binary-GRU over whole trees, compiled: one call from rows to groups, and one for all gradients."""
 
-from typing import NamedTuple
-
-import numpy as np
-
 from treefold.kernels.binary_gru_ends import begin, begin_back, finish, give_groups
 from treefold.kernels.binary_gru_levels import make_levels, take_levels_back
-from treefold.kernels.binary_gru_rooms import cut, cut_rooms, cut_sums
+from treefold.kernels.binary_gru_rooms import cut, cut_kept, cut_rooms, cut_sums
 from treefold.kernels.compiling import compiled
 from treefold.kernels.gru_bias import bias_of_kinds
 
 
-class Kept(NamedTuple):
-    """What is kept from the way forward to the way back."""
-
-    weight: np.ndarray
-    """Both sides', stacked: `[6 channels, channels]`."""
-    gates: np.ndarray
-    """`[rows that meet, inner, 4 channels]`; no rows if no gradient is to come."""
-    states: np.ndarray
-    """`[leaves, then nodes, inner, channels]`."""
-
-
 @compiled
-def fold(x, cell, ends, tree, kept, groups, block, size, num_threads):
-    """Write the groups, and what is kept; work in `block`.
+def fold(x, cell, ends, tree, shown, kept_block, groups, block, size, num_threads):
+    """Write the groups, the states that are shown, and what is kept; work in `block`.
 
     Where parts do not multiply on a thread each, `num_threads` multiply together.
     """
     for row in ends.leaves:
         if not 0 <= row < len(x):
             raise IndexError("a leaf is a row that is not there")
-    rooms, _ = cut_rooms(block, size)
+    kept, (rooms, _) = cut_kept(kept_block, shown, size), cut_rooms(block, size)
     begin(size.num_parts, x, cell, ends.leaves, kept.weight, kept.states)
     bias = bias_of_kinds(cell.bias_ih, cell.bias_hh)
     make_levels(tree, x[: size.table_rows], kept, bias, rooms, num_threads)
@@ -39,9 +24,11 @@ def fold(x, cell, ends, tree, kept, groups, block, size, num_threads):
 
 
 @compiled
-def fold_back(x, ends, tree, kept, grad_groups, grad_nodes, grads, block, size, num_threads):
+def fold_back(
+    x, ends, tree, shown, kept_block, grad_groups, grad_nodes, grads, block, size, num_threads
+):
     """Write all gradients; groups or nodes that have none come without rows."""
-    rooms, rest = cut_rooms(block, size)
+    kept, (rooms, rest) = cut_kept(kept_block, shown, size), cut_rooms(block, size)
     grad_states, rest = cut(rest, kept.states.shape)
     sums = cut_sums(rest, size, grads.weight)
     begin_back(size.num_parts, ends, grad_groups, grad_nodes, grad_states, grads)

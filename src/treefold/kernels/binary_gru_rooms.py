@@ -10,7 +10,7 @@ _NUM_PROJECTIONS, _NUM_KEPT, _NUM_ROWS = 6, 4, 3
 
 
 class Size(NamedTuple):
-    """How much room a fold needs."""
+    """How large a fold is, and how much memory it needs."""
 
     num_parts: int
     """Into how many parts a run may be cut, each with a thread."""
@@ -18,22 +18,50 @@ class Size(NamedTuple):
     rows_per_part: int
     table_rows: int
     """Rows of a table that leaves share; 0 without one."""
+    num_states: int
+    num_met: int
+    """Rows that meet, whose gates are kept; 0 if no gradient is to come."""
+    shows_nodes: bool
     inner: int
     channels: int
+
+    @property
+    def weight_shape(self) -> tuple[int, int]:
+        """Of both sides, stacked."""
+        return _NUM_PROJECTIONS * self.channels, self.channels
+
+    @property
+    def num_kept(self) -> int:
+        """Numbers that are kept from one way to the other, but for states that are shown."""
+        num_states = 0 if self.shows_nodes else self.num_states
+        per_channel = self.inner * (_NUM_KEPT * self.num_met + num_states)
+        return self.channels * (_NUM_PROJECTIONS * self.channels + per_channel)
 
     @property
     def num_forward(self) -> int:
         """Numbers in the block for the way forward: rooms alone."""
         projected = self.num_parts * (self.table_rows + self.rows_per_part)
-        per_row = _NUM_PROJECTIONS * projected + _NUM_ROWS * self.rows_per_run
-        return self.inner * self.channels * per_row
+        per_channel = _NUM_PROJECTIONS * projected + _NUM_ROWS * self.rows_per_run
+        return self.inner * self.channels * per_channel
 
-    def num_backward(self, num_states: int) -> int:
+    @property
+    def num_backward(self) -> int:
         """Numbers in the block for the way back: rooms, gradients of states, and sums."""
         waiting = self.num_parts * self.rows_per_part
         weights = (self.num_parts - 1) * _NUM_PROJECTIONS * self.channels
-        per_channel = self.inner * (num_states + waiting) + weights + _NUM_KEPT * self.num_parts
-        return self.num_forward + self.channels * per_channel
+        sums = self.inner * waiting + weights + _NUM_KEPT * self.num_parts
+        return self.num_forward + self.channels * (self.inner * self.num_states + sums)
+
+
+class Kept(NamedTuple):
+    """What is kept from the way forward to the way back."""
+
+    weight: np.ndarray
+    """Both sides', stacked: `[6 channels, channels]`."""
+    gates: np.ndarray
+    """`[rows that meet, inner, 4 channels]`."""
+    states: np.ndarray
+    """`[leaves, then nodes, inner, channels]`."""
 
 
 class Rooms(NamedTuple):
@@ -73,6 +101,18 @@ def cut(block, shape):
     for length in shape:
         size *= length
     return block[:size].reshape(shape), block[size:]
+
+
+@compiled
+def cut_kept(block, shown, size):
+    """What is kept: in the block, but for states that are shown."""
+    inner, channels = size.inner, size.channels
+    weight, rest = cut(block, (_NUM_PROJECTIONS * channels, channels))
+    gates, rest = cut(rest, (size.num_met, inner, _NUM_KEPT * channels))
+    if size.shows_nodes:
+        return Kept(weight, gates, shown)
+    states, _ = cut(rest, (size.num_states, inner, channels))
+    return Kept(weight, gates, states)
 
 
 @compiled

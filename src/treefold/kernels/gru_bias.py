@@ -7,7 +7,7 @@ hidden new.
 import numpy as np
 
 from treefold.kernels.compiling import compiled
-from treefold.kernels.gru_cell import add
+from treefold.kernels.gru_cell import add, copy
 
 
 @compiled
@@ -20,7 +20,9 @@ def bias_of_kinds(bias_ih, bias_hh):
 
 
 @compiled
-def bias_gradient(by_kind):
-    """From a gradient by kind to that of both sides' biases, one behind the other."""
+def bias_gradient(by_kind, out):
+    """Write a gradient by kind as that of both sides' biases, `[2, 3 channels]`."""
     n = by_kind.size // 4
-    return np.concatenate((by_kind[: 3 * n], by_kind[: 2 * n], by_kind[3 * n :]))
+    copy(by_kind[: 3 * n], out[0])
+    copy(by_kind[: 2 * n], out[1, : 2 * n])
+    copy(by_kind[3 * n :], out[1, 2 * n :])

@@ -11,7 +11,7 @@ from treefold.operators.second_order import differentiable_gradients
 
 
 class FoldBinaryGRU(torch.autograd.Function):
-    """The fold of `[rows, inner, channels]`: groups and nodes.
+    """The fold of `[rows, *feature]`: groups and nodes.
 
     A gradient that is to be differentiated again is taken through `Work.plain`.
     """
@@ -21,12 +21,15 @@ class FoldBinaryGRU(torch.autograd.Function):
         ctx: Any, work: Work, x: Tensor, *parameters: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """The groups, and the nodes if they are to be shown."""
-        loops = loops_for(x, work.precision)
-        groups, nodes, memory = loops.forward(work, x, Parameters(*parameters))
+        loops, feature = loops_for(x, work.precision), x.shape[1:]
+        groups = x.new_empty(work.plan.num_groups, *feature)
+        nodes, memory = loops.forward(
+            work, _rows(work, x), Parameters(*parameters), _rows(work, groups)
+        )
         ctx.save_for_backward(x, *parameters)
         ctx.work, ctx.loops, ctx.memory = work, loops, memory
         ctx.set_materialize_grads(False)
-        return groups, nodes
+        return groups, None if nodes is None else nodes.view(len(nodes), *feature)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -36,8 +39,14 @@ class FoldBinaryGRU(torch.autograd.Function):
         if torch.is_grad_enabled():
             inputs = (x, *parameters)
             return (None, *differentiable_gradients(work.plain(*inputs), inputs, grads))
-        found = ctx.loops.backward(work, x, Parameters(*parameters), ctx.memory, *grads)
-        return (None, *found)
+        given = [None if grad is None else _rows(work, grad) for grad in grads]
+        grad_x, *others = ctx.loops.backward(work, _rows(work, x), ctx.memory, *given)
+        return None, grad_x.view(x.shape), *others
+
+
+def _rows(work: Work, x: Tensor) -> Tensor:
+    """As the loops want them: contiguous, `[rows, inner, channels]`."""
+    return x.contiguous().view(len(x), *work.row_shape)
 
 
 def fold_binary_gru(work: Work, *tensors: Tensor) -> tuple[Tensor, Tensor | None]:

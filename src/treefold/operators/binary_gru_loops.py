@@ -7,22 +7,23 @@ import torch
 from torch import Tensor
 
 from treefold.operators.binary_gru_torch import TorchLoops
-from treefold.operators.binary_gru_work import Folded, Parameters, Work
+from treefold.operators.binary_gru_work import Parameters, Work
 
 
 @runtime_checkable
 class Loops(Protocol):
     """From rows `[rows, inner, channels]` to groups, level by level, and back."""
 
-    def forward(self, work: Work, x: Tensor, parameters: Parameters) -> Folded:
-        """The groups, the nodes if they are to be shown, and what is kept for the way back."""
+    def forward(
+        self, work: Work, x: Tensor, parameters: Parameters, groups: Tensor
+    ) -> tuple[Tensor | None, Any]:
+        """Write the groups; the nodes if they are to be shown, and memory for the way back."""
         ...
 
     def backward(
         self,
         work: Work,
         x: Tensor,
-        parameters: Parameters,
         memory: Any,
         grad_groups: Tensor | None,
         grad_nodes: Tensor | None,

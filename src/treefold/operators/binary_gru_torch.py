@@ -18,7 +18,7 @@ from treefold.operators.binary_gru_kernel import (
 )
 from treefold.operators.binary_gru_projection import Dense, Places, Projection
 from treefold.operators.binary_gru_shared import Shared
-from treefold.operators.binary_gru_work import Folded, Parameters, Run, Work
+from treefold.operators.binary_gru_work import Parameters, Run, Work
 from treefold.operators.workspace import Lease
 from treefold.reduction import TreePlan
 
@@ -37,7 +37,9 @@ class _Memory(NamedTuple):
 class TorchLoops:
     """One multiplication and a dozen element-wise operations per run."""
 
-    def forward(self, work: Work, x: Tensor, parameters: Parameters) -> Folded:
+    def forward(
+        self, work: Work, x: Tensor, parameters: Parameters, groups: Tensor
+    ) -> tuple[Tensor | None, _Memory]:
         """Gather the leaves, make the nodes, collect the groups."""
         plan, shape = work.plan, (work.num_states, *work.row_shape)
         weight, bias = torch.cat(parameters[:2]), torch.cat(parameters[2:4])
@@ -46,15 +48,14 @@ class TorchLoops:
         torch.index_select(x, 0, work.leaves, out=states[: plan.num_rows])
         kept = Lease(_kept_shape(work, 2 * plan.num_applications), x) if work.keeps else None
         _make_nodes(work, x, weight, bias, states, None if kept is None else kept.tensor)
-        groups = _collect(states, parameters.identity, plan)
+        _collect(states, parameters.identity, plan, groups)
         nodes = states[plan.num_rows :] if work.shows_nodes else None
-        return Folded(groups, nodes, _Memory(weight, bias, states, kept, lease))
+        return nodes, _Memory(weight, bias, states, kept, lease)
 
     def backward(
         self,
         work: Work,
         x: Tensor,
-        parameters: Parameters,
         memory: _Memory,
         grad_groups: Tensor | None,
         grad_nodes: Tensor | None,
@@ -121,14 +122,15 @@ def _take_back(
     return projection.grad_weight, grad_bias
 
 
-def _collect(states: Tensor, identity: Tensor, plan: TreePlan) -> Tensor:
+def _collect(states: Tensor, identity: Tensor, plan: TreePlan, groups: Tensor) -> None:
     """One row per group: its root, its only row, or the identity."""
     places = plan.group_places
     if plan.num_empty == 0:
-        return states.index_select(0, places)
-    groups, has_rows = identity.repeat(plan.num_groups, states.shape[1], 1), places >= 0
+        torch.index_select(states, 0, places, out=groups)
+        return
+    has_rows = places >= 0
     groups[has_rows] = states[places[has_rows]]
-    return groups
+    groups[plan.empty_groups] = identity
 
 
 def _spread(grad_groups: Tensor | None, grad_states: Tensor, plan: TreePlan) -> Tensor:

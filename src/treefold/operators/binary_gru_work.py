@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -25,16 +25,6 @@ class Parameters(NamedTuple):
     bias_ih: Tensor
     bias_hh: Tensor
     identity: Tensor
-
-
-class Folded(NamedTuple):
-    """What comes of a fold."""
-
-    groups: Tensor
-    nodes: Tensor | None
-    """None if they are not to be shown."""
-    memory: Any
-    """What those who made it need for its gradients."""
 
 
 class Run(NamedTuple):

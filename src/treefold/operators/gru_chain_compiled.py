@@ -67,13 +67,14 @@ def run_back_along(
         sums,
     )
     to_rows, to_states = to_projections.chunk(2, 1)
-    to_bias = torch.from_numpy(bias_gradient(sums.sum(0)))
+    to_bias = rows.new_empty(2, NUM_PROJECTIONS * channels)
+    bias_gradient(sums.sum(0), to_bias.numpy())
     return (
         to_rows @ weight_ih,
         grad_start,
         to_rows.t() @ rows,
         to_states.t() @ earlier,
-        *to_bias.chunk(2),
+        *to_bias.unbind(),
     )
 
 

@@ -50,7 +50,7 @@ class TreePlan:
         """The number of levels, which is the height of the tallest tree."""
         return len(self.levels)
 
-    @property
+    @cached_property
     def num_applications(self) -> int:
         """How often the operator is applied: the number of nodes."""
         return sum(level.num_pairs for level in self.levels)
