@@ -1,4 +1,4 @@
-"""Binary-GRU over whole trees, compiled: one call from rows to groups, and one for all gradients."""
+"""Binary-GRU over whole trees, compiled: one call from rows to groups, one for all gradients."""
 
 from treefold.kernels.binary_gru_ends import begin, begin_back, finish, give_groups
 from treefold.kernels.binary_gru_levels import make_levels, take_levels_back

@@ -124,7 +124,7 @@ class BinaryGRU(Operator):
                 shared=len(table) < plan.num_rows,
                 precision=_multiplication_type(table),
                 plain=plain,
-                is_permutation=rows is None,
+                is_permutation=rows is None and len(table) == plan.num_rows,
                 keeps=torch.is_grad_enabled() and any(each.requires_grad for each in tensors),
                 shows_nodes=shows_nodes,
             )

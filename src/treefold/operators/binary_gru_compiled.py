@@ -106,8 +106,7 @@ def _ends_and_tree(work: Work) -> tuple[Ends, Tree]:
 
 
 _of_plans: WeakKeyDictionary[TreePlan, dict[int, tuple[np.ndarray, ...]]] = WeakKeyDictionary()
-"""By the number of pairs per run: what was made of a plan before, which takes longer than it looks
-where a fold is small."""
+"""The arrays of plans that are in use, by the number of pairs per run."""
 
 
 def _arrays(work: Work) -> tuple[np.ndarray, ...]:

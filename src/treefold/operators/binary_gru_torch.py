@@ -98,7 +98,7 @@ def _make_nodes(
 def _take_back(
     work: Work, x: Tensor, memory: _Memory, grad_states: Tensor, grad_x: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Add to `grad_states`, and to `grad_x` if it is a table; the weights' and biases' gradients."""
+    """The gradients of weights and biases; those of states, and of a table, are added to."""
     assert memory.kept is not None
     states, kept = memory.states, memory.kept.tensor
     grad_bias, buffer = torch.zeros_like(memory.bias), _buffer(work, x)
@@ -124,27 +124,22 @@ def _take_back(
 
 def _collect(states: Tensor, identity: Tensor, plan: TreePlan, groups: Tensor) -> None:
     """One row per group: its root, its only row, or the identity."""
-    places = plan.group_places
-    if plan.num_empty == 0:
-        torch.index_select(states, 0, places, out=groups)
-        return
-    has_rows = places >= 0
-    groups[has_rows] = states[places[has_rows]]
-    groups[plan.empty_groups] = identity
+    if len(states):
+        torch.index_select(states, 0, plan.group_places.clamp(min=0), out=groups)
+    if plan.num_empty:
+        groups[plan.empty_groups] = identity
 
 
 def _spread(grad_groups: Tensor | None, grad_states: Tensor, plan: TreePlan) -> Tensor:
     """Add the groups' gradients to where they come from; the gradient of the identity."""
     if grad_groups is None:
         return grad_states.new_zeros(grad_states.shape[-1])
-    places = plan.group_places
+    places, grad_identity = plan.group_places, grad_groups[plan.empty_groups].sum((0, 1))
     if plan.num_empty:
-        grad_empty, has_rows = grad_groups[plan.empty_groups], places >= 0
-        places, grad_groups = places[has_rows], grad_groups[has_rows]
-    else:
-        grad_empty = grad_groups[:0]
-    grad_states.index_add_(0, places, grad_groups)
-    return grad_empty.sum((0, 1))
+        grad_groups = grad_groups.masked_fill((places < 0).view(-1, 1, 1), 0)
+    if len(grad_states):
+        grad_states.index_add_(0, places.clamp(min=0), grad_groups)
+    return grad_identity
 
 
 def _kept_shape(work: Work, num_rows: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from treefold.kernels.blas import CAN_BE_ALONE
 from treefold.kernels.threads import start_threads
 
 _asked_for = local()
-"""How many parts each thread has last asked numba's threads for."""
+"""How many parts each thread asked for last: to ask again takes as long as a small copy."""
 
 
 def max_parts() -> int:
@@ -20,7 +20,7 @@ def max_parts() -> int:
     if num_threads < 2 or not CAN_BE_ALONE or process_with_threads() != getpid():
         return 1
     num_parts: int = min(num_threads, numba.config.NUMBA_NUM_THREADS)
-    if getattr(_asked_for, "num_parts", 0) != num_parts:  # asking takes longer than a small fold's end
+    if getattr(_asked_for, "num_parts", 0) != num_parts:
         numba.set_num_threads(num_parts)
         _asked_for.num_parts = num_parts
     return num_parts
