@@ -85,11 +85,26 @@ def begin(num_parts, x, cell, leaves, weight, states):
 
 
 @compiled
-def give_groups(states, places, identity, groups):
-    """Write what every group is."""
-    for g in range(places.size):
+def _give_groups(part, num_parts, states, places, identity, groups):
+    first, last = _share(part, num_parts, places.size)
+    for g in range(first, last):
         for i in range(groups.shape[1]):
             copy(states[places[g], i] if places[g] >= 0 else identity, groups[g, i])
+
+
+@on_threads
+def _give_groups_in_parts(num_parts, states, places, identity, groups):
+    for part in prange(num_parts):
+        _give_groups(part, num_parts, states, places, identity, groups)
+
+
+@compiled
+def give_groups(num_parts, states, places, identity, groups):
+    """Write what every group is."""
+    if num_parts > 1:
+        _give_groups_in_parts(num_parts, states, places, identity, groups)
+    else:
+        _give_groups(0, 1, states, places, identity, groups)
 
 
 @compiled

@@ -20,7 +20,7 @@ def fold(x, cell, ends, tree, shown, kept_block, groups, block, size, num_thread
     begin(size.num_parts, x, cell, ends.leaves, kept.weight, kept.states)
     bias = bias_of_kinds(cell.bias_ih, cell.bias_hh)
     make_levels(tree, x[: size.table_rows], kept, bias, rooms, num_threads)
-    give_groups(kept.states, ends.places, cell.identity, groups)
+    give_groups(size.num_parts, kept.states, ends.places, cell.identity, groups)
 
 
 @compiled
