@@ -188,6 +188,16 @@ def test_a_table_may_be_read_with_any_integers_that_torch_can_index_with():
     torch.testing.assert_close(*found)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("row", [-1, 3])
+@pytest.mark.parametrize("num_rows", [3, 20])
+def test_rows_that_a_table_does_not_have_are_refused(dtype, row, num_rows):
+    table, rows = normal(3, 4).to(dtype), torch.zeros(num_rows, dtype=torch.int64)
+    rows[1] = row
+    with pytest.raises(IndexError):
+        tree_reduce(make(dtype=dtype), TableRows(table, rows), plan_tree([num_rows]))
+
+
 @pytest.mark.parametrize(
     ("x", "found"),
     [

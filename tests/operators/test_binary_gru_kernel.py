@@ -13,7 +13,8 @@ from treefold.operators.binary_gru_kernel import (
     combine_backward,
     doubled_new,
 )
-from treefold.operators.binary_gru_loops import TorchLoops, compiled_loops, loops_for
+from treefold.operators.binary_gru_loops import compiled_loops, loops_for
+from treefold.operators.binary_gru_torch import TorchLoops
 
 CHANNELS, INNER, PAIRS = 3, 2, 5
 DOUBLE, SINGLE = torch.float64, torch.float32

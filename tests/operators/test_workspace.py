@@ -2,11 +2,12 @@
 
 import gc
 import threading
+from weakref import WeakSet
 
 import pytest
 import torch
 
-from treefold.operators import BinaryGRU, binary_gru_fold, workspace
+from treefold.operators import BinaryGRU, workspace
 from treefold.operators.workspace import Lease
 from treefold.reduction import plan_tree, tree_reduce
 
@@ -102,21 +103,37 @@ def test_folds_in_threads_do_not_disturb_each_other():
     assert wrong == []
 
 
-def test_without_a_gradient_to_come_nothing_is_kept_for_it(monkeypatch):
-    shapes = []
+@pytest.fixture(params=["binary_gru_torch", "binary_gru_compiled"])
+def leases(request, monkeypatch):
+    """How many numbers each lease of a fold is for, and which leases are still held."""
+    module = pytest.importorskip(f"treefold.operators.{request.param}")
+    asked_for, held = [], WeakSet()
 
     class Watched(Lease):
         def __init__(self, shape, like):
-            shapes.append(tuple(shape))
             super().__init__(shape, like)
+            asked_for.append(self.tensor.numel())
+            held.add(self)
 
-    monkeypatch.setattr(binary_gru_fold, "Lease", Watched)
+    monkeypatch.setattr(module, "Lease", Watched)
+    monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", 100)
+    if request.param == "binary_gru_torch":
+        monkeypatch.setattr("treefold.operators.binary_gru_loops.compiled_loops", lambda: None)
+    return asked_for, held
+
+
+def test_without_a_gradient_to_come_nothing_is_kept_for_it(leases):
+    asked_for, held = leases
     op, plan = BinaryGRU(4), plan_tree([100])
     x = torch.randn(100, 4, requires_grad=True)
-    tree_reduce(op, x, plan)
-    states = (100 + 99, 1, 4)
-    assert shapes == [states, (2 * 99, 1, 4, 4)]
-    shapes.clear()
+    states, gates = (100 + 99) * 4, 2 * 99 * 4 * 4
+    out = tree_reduce(op, x, plan)
+    with_gradient = sum(asked_for)
+    assert states + gates <= sum(lease.tensor.numel() for lease in held) < states + gates + 200
+    del out
+    assert not held
+    asked_for.clear()
     with torch.no_grad():
         tree_reduce(op, x, plan)
-    assert shapes == [states]
+    assert not held
+    assert states <= sum(asked_for) < with_gradient - 0.8 * gates

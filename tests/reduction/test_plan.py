@@ -51,6 +51,13 @@ def test_groups_are_single_rooted_or_empty(sizes, bracketing):
     assert plan.num_singles == sizes.count(1)
 
 
+def test_every_group_has_a_place_unless_it_is_empty():
+    plan = plan_tree([3, 0, 1, 2])
+    leaf = plan.leaves.tolist().index(3)
+    roots = dict(zip(plan.root_groups.tolist(), plan.root_nodes.tolist(), strict=True))
+    assert plan.group_places.tolist() == [6 + roots[0], -1, leaf, 6 + roots[3]]
+
+
 def test_a_plan_can_be_moved_and_used_again():
     x = normal(16, 3)
     for bracketing in BRACKETINGS:

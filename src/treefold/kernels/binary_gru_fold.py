@@ -1,282 +1,37 @@
-"""Binary-GRU over whole trees, compiled: one call for all runs forward, and one for all backward.
+"""Binary-GRU over whole trees, compiled: one call from rows to groups, one for all gradients."""
 
-States are `[leaves, then nodes, inner, channels]`. A tree is (runs, children, table rows): a run is
-(first node, number of pairs, first row), and its pairs are neighbours from that row on or, if that
-is -1, the `children` of its nodes. Leaf i is row `table_rows[i]` of a table; without a table,
-`table_rows` is empty, and leaves are treated as nodes are.
-
-The pairs of a run are cut into parts, each done by one thread from end to end.
-"""
-
-from typing import NamedTuple
-
-import numpy as np
-from numba import prange
-
-from treefold.kernels.binary_gru import combine, combine_backward, combine_finally
-from treefold.kernels.blas import add_to_rows, add_to_weight, project, set_threads
-from treefold.kernels.compiling import compiled, on_threads
-
-NUM_ROOMS = 3
-"""How many times the rows of the largest run must have room."""
-MIN_NUMBERS = 1 << 11
-"""How many numbers of a run's outcome are worth another thread."""
-
-
-class Tree(NamedTuple):
-    """Who meets whom, as above."""
-
-    runs: np.ndarray
-    children: np.ndarray
-    table_rows: np.ndarray
-
-
-class Rooms(NamedTuple):
-    """Memory to work in, whose contents are nobody's."""
-
-    projections: np.ndarray
-    """`[parts, rows, inner, 6 channels]`: the table's, then those of a part's other rows."""
-    rows: np.ndarray
-    """`[NUM_ROOMS, rows of a run, inner, channels]`."""
-    where: np.ndarray
-    """`[rows of a run]`: which projection each row has."""
-    own: np.ndarray
-    """`[rows of a run]`: which rows are not the table's, from the first of each part on."""
-
-
-class Sums(NamedTuple):
-    """Gradients that each part adds up for itself, and the rows that wait to be multiplied.
-
-    All is zero at first, but the weights, which may be anything.
-    """
-
-    weight: np.ndarray
-    """`[parts, 6 channels, channels]`."""
-    bias: np.ndarray
-    """`[parts, 4 channels]`."""
-    rows: np.ndarray
-    """`[parts, rows, inner, channels]`."""
-    num_rows: np.ndarray
-    """`[parts]`: how many of these rows wait."""
-    is_blank: np.ndarray
-    """`[parts]`: whether a part's weights are still what the memory held before."""
+from treefold.kernels.binary_gru_ends import begin, begin_back, finish, give_groups
+from treefold.kernels.binary_gru_levels import make_levels, take_levels_back
+from treefold.kernels.binary_gru_rooms import cut, cut_kept, cut_rooms, cut_sums
+from treefold.kernels.compiling import compiled
+from treefold.kernels.gru_bias import bias_of_kinds
 
 
 @compiled
-def _num_parts(run, states, max_parts):
-    return max(1, min(max_parts, run[1] * states[0].size // MIN_NUMBERS))
-
-
-@compiled
-def _copy(x, out):
-    for i in range(x.shape[0]):
-        for c in range(x.shape[1]):
-            out[i, c] = x[i, c]
-
-
-@compiled
-def _add(x, out):
-    for i in range(x.shape[0]):
-        for c in range(x.shape[1]):
-            out[i, c] += x[i, c]
-
-
-@compiled
-def _flat(buffer):
-    """All parts' projections in a row."""
-    return buffer.reshape(buffer.shape[0] * buffer.shape[1], buffer.shape[2], buffer.shape[3])
-
-
-@compiled
-def _address(run, children, i):
-    """Where row i of a run lies among the states."""
-    return run[2] + i if run[2] >= 0 else children[run[0] + i // 2, i % 2]
-
-
-@compiled
-def _rows(states, run, room):
-    """Where the rows of a run are: among the states if they are neighbours, else in the room."""
-    num_rows, start = 2 * run[1], run[2]
-    return states[start : start + num_rows] if start >= 0 else room[:num_rows]
-
-
-@compiled
-def _nodes(states, run, children):
-    first = len(states) - len(children) + run[0]
-    return states[first : first + run[1]]
-
-
-@compiled
-def _gather(states, run, children, rows, start, stop):
-    if run[2] < 0:
-        for i in range(start, stop):
-            _copy(states[_address(run, children, i)], rows[i])
-
-
-@compiled
-def _find_projections(tree, run, of_table, first_own, rooms, start, stop):
-    """Write where the projections of some rows are; return how many are not the table's."""
-    num_own = 0
-    for i in range(start, stop):
-        address = _address(run, tree.children, i)
-        if address < tree.table_rows.size:
-            rooms.where[i] = of_table + tree.table_rows[address]
-        else:
-            rooms.where[i] = first_own + num_own
-            rooms.own[start + num_own] = i
-            num_own += 1
-    return num_own
-
-
-@compiled
-def _make(part, num_parts, states, tree, run, table, weight, bias, kept, rooms):
-    """Make the nodes of one part of a run; `kept` has no rows if no gradient is to come."""
-    first, last = part * run[1] // num_parts, (part + 1) * run[1] // num_parts
-    start, stop = 2 * first, 2 * last
-    rows = _rows(states, run, rooms.rows[0])
-    _gather(states, run, tree.children, rows, start, stop)
-
-    first_own = part * rooms.projections.shape[1] + len(table)
-    num_own = _find_projections(tree, run, 0, first_own, rooms, start, stop)
-    own_rows = rows[start:stop]
-    if num_own < stop - start:
-        own_rows = rooms.rows[1][start : start + num_own]
-        for i in range(num_own):
-            _copy(rows[rooms.own[start + i]], own_rows[i])
-
-    projections = _flat(rooms.projections)
-    project(own_rows, weight, projections[first_own : first_own + num_own])
-    nodes = _nodes(states, run, tree.children)
-    if len(kept):
-        combine(projections, rooms.where, bias, rows, nodes, kept, first, last)
-    else:
-        combine_finally(projections, rooms.where, bias, rows, nodes, first, last)
-
-
-@on_threads
-def _make_in_parts(num_parts, states, tree, run, table, weight, bias, kept, rooms):
-    for part in prange(num_parts):
-        set_threads(1)
-        _make(part, num_parts, states, tree, run, table, weight, bias, kept, rooms)
-
-
-@compiled
-def fold(states, tree, table, weight, bias, kept, rooms, num_threads):
-    """Make every node, and keep what the gradients need, if `kept` has rows for that.
+def fold(x, cell, ends, tree, shown, kept_block, groups, block, size, num_threads):
+    """Write the groups, the states that are shown, and what is kept; work in `block`.
 
     Where parts do not multiply on a thread each, `num_threads` multiply together.
     """
-    max_parts = len(rooms.projections)
-    before = set_threads(num_threads)
-    project(table, weight, rooms.projections[0])
-    for run in tree.runs:
-        run_kept = kept[2 * run[0] : 2 * (run[0] + run[1])]
-        num_parts = _num_parts(run, states, max_parts)
-        if num_parts > 1:
-            _make_in_parts(num_parts, states, tree, run, table, weight, bias, run_kept, rooms)
-        else:
-            _make(0, 1, states, tree, run, table, weight, bias, run_kept, rooms)
-    set_threads(before)
+    for row in ends.leaves:
+        if not 0 <= row < len(x):
+            raise IndexError("a leaf is a row that is not there")
+    kept, (rooms, _) = cut_kept(kept_block, shown, size), cut_rooms(block, size)
+    begin(size.num_parts, x, cell, ends.leaves, kept.weight, kept.states)
+    bias = bias_of_kinds(cell.bias_ih, cell.bias_hh)
+    make_levels(tree, x[: size.table_rows], kept, bias, rooms, num_threads)
+    give_groups(size.num_parts, kept.states, ends.places, cell.identity, groups)
 
 
 @compiled
-def _multiply_to_weight(part, num_table, rooms, sums):
-    """Let the rows of a part that wait reach the weights' gradient."""
-    waiting = sums.num_rows[part]
-    grads = rooms.projections[part][num_table : num_table + waiting]
-    add_to_weight(grads, 0, sums.rows[part][:waiting], sums.weight[part], sums.is_blank[part])
-    sums.num_rows[part], sums.is_blank[part] = 0, False
-
-
-@compiled
-def _take_back(part, num_parts, states, grad_states, tree, run, table, weight, kept, rooms, sums):
-    """Take the gradients of the nodes of one part of a run to its rows."""
-    first, last = part * run[1] // num_parts, (part + 1) * run[1] // num_parts
-    start, stop = 2 * first, 2 * last
-    rows, grad_rows = _rows(states, run, rooms.rows[0]), _rows(grad_states, run, rooms.rows[1])
-    _gather(states, run, tree.children, rows, start, stop)
-    _gather(grad_states, run, tree.children, grad_rows, start, stop)
-
-    if sums.num_rows[part] + stop - start > sums.rows.shape[1]:
-        _multiply_to_weight(part, len(table), rooms, sums)
-    waiting = sums.num_rows[part]
-    of_table = part * rooms.projections.shape[1]
-    first_own = of_table + len(table) + waiting
-    num_own = _find_projections(tree, run, of_table, first_own, rooms, start, stop)
-    projections = _flat(rooms.projections)
-    to_own, adds = projections[first_own : first_own + num_own], num_own < stop - start
-    if adds:
-        to_own[:] = 0
-    grad_nodes = _nodes(grad_states, run, tree.children)
-    combine_backward(
-        *(grad_nodes, rows, kept, grad_rows, projections, rooms.where, adds, sums.bias[part]),
-        *(first, last),
-    )
-
-    for i in range(num_own):
-        _copy(rows[rooms.own[start + i]], sums.rows[part][waiting + i])
-    sums.num_rows[part] += num_own
-    if adds:
-        found = rooms.rows[2][start : start + num_own]
-        found[:] = 0
-        add_to_rows(to_own, 0, weight, found)
-        for i in range(num_own):
-            _add(found[i], grad_rows[rooms.own[start + i]])
-    else:
-        add_to_rows(to_own, 0, weight, grad_rows[start:stop])
-    if run[2] < 0:
-        for i in range(start, stop):
-            _copy(grad_rows[i], grad_states[_address(run, tree.children, i)])
-
-
-@on_threads
-def _take_back_in_parts(
-    num_parts, states, grad_states, tree, run, table, weight, kept, rooms, sums
+def fold_back(
+    x, ends, tree, shown, kept_block, grad_groups, grad_nodes, grads, block, size, num_threads
 ):
-    for part in prange(num_parts):
-        set_threads(1)
-        _take_back(
-            part, num_parts, states, grad_states, tree, run, table, weight, kept, rooms, sums
-        )
-
-
-@on_threads
-def _finish_in_parts(num_table, rooms, sums):
-    for part in prange(len(sums.num_rows)):
-        set_threads(1)
-        _multiply_to_weight(part, num_table, rooms, sums)
-
-
-@compiled
-def fold_backward(
-    states, grad_states, tree, table, weight, kept, rooms, sums, grad_table, num_threads
-):
-    """Add to the gradients of leaves and of the table, and to the first of `sums`.
-
-    Gradients of nodes are those from outside, and all that reaches them is added.
-    """
-    max_parts, num_table = len(rooms.projections), len(table)
-    before = set_threads(num_threads)
-    rooms.projections[:, :num_table] = 0
-    for number in range(len(tree.runs) - 1, -1, -1):
-        run = tree.runs[number]
-        run_kept = kept[2 * run[0] : 2 * (run[0] + run[1])]
-        num_parts = _num_parts(run, states, max_parts)
-        if num_parts > 1:
-            _take_back_in_parts(
-                num_parts, states, grad_states, tree, run, table, weight, run_kept, rooms, sums
-            )
-        else:
-            _take_back(0, 1, states, grad_states, tree, run, table, weight, run_kept, rooms, sums)
-    if max_parts > 1:
-        _finish_in_parts(num_table, rooms, sums)
-    else:
-        _multiply_to_weight(0, num_table, rooms, sums)
-    to_table = rooms.projections[0][:num_table]
-    for part in range(1, max_parts):
-        sums.weight[0] += sums.weight[part]
-        sums.bias[0] += sums.bias[part]
-        to_table += rooms.projections[part][:num_table]
-    add_to_weight(to_table, 0, table, sums.weight[0], False)
-    add_to_rows(to_table, 0, weight, grad_table)
-    set_threads(before)
+    """Write all gradients; groups or nodes that have none come without rows."""
+    kept, (rooms, rest) = cut_kept(kept_block, shown, size), cut_rooms(block, size)
+    grad_states, rest = cut(rest, kept.states.shape)
+    sums = cut_sums(rest, size, grads.weight)
+    begin_back(size.num_parts, ends, grad_groups, grad_nodes, grad_states, grads)
+    table, grad_table = x[: size.table_rows], grads.x[: size.table_rows]
+    take_levels_back(tree, table, kept, grad_states, rooms, sums, grad_table, num_threads)
+    finish(size.num_parts, ends, grad_states, sums, grads)

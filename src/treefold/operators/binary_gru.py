@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from treefold.operators.binary_gru_fold import fold_binary_gru
-from treefold.operators.binary_gru_work import Work
+from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.operator import Operator
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.transforms import are_transforms_active
@@ -101,10 +101,10 @@ class BinaryGRU(Operator):
     def _fold(self, x: Rows, plan: TreePlan, shows_nodes: bool) -> tuple[Tensor, Tensor | None]:
         table, rows = (x.table, x.rows) if isinstance(x, TableRows) else (x, None)
         table = self._checked(table)
-        feature, state_type = table.shape[1:], _state_type(table)
-        parameters = [tensor.to(state_type) for tensor in (*self.cell.parameters(), self.identity)]
-        source = table.to(state_type).reshape(table.shape[0], prod(feature[:-1]), self.channels)
-        source = source.contiguous()
+        parameters, state_type = self._parameters_of_fold(), _state_type(table)
+        source = table.to(state_type)
+        if any(parameter.dtype != state_type for parameter in parameters):
+            parameters = Parameters(*(parameter.to(state_type) for parameter in parameters))
 
         def plain(x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
             leaves = x if rows is None else TableRows(x, rows)
@@ -119,20 +119,22 @@ class BinaryGRU(Operator):
             tensors = (source, *parameters)
             work = Work(
                 plan,
-                plan.leaves if rows is None else rows[plan.leaves],
-                row_shape=(source.shape[1], self.channels),
-                shared=table.shape[0] < plan.num_rows,
+                plan.leaves if rows is None else rows[plan.leaves].long(),
+                row_shape=(prod(table.shape[1:-1]), self.channels),
+                shared=len(table) < plan.num_rows,
                 precision=_multiplication_type(table),
                 plain=plain,
-                is_permutation=rows is None,
+                is_permutation=rows is None and len(table) == plan.num_rows,
                 keeps=torch.is_grad_enabled() and any(each.requires_grad for each in tensors),
                 shows_nodes=shows_nodes,
             )
             groups, nodes = fold_binary_gru(work, *tensors)
-        groups = groups.to(table.dtype).view(plan.num_groups, *feature)
-        if nodes is not None:
-            nodes = nodes.to(table.dtype).view(plan.num_applications, *feature)
-        return groups, nodes
+        return groups.to(table.dtype), None if nodes is None else nodes.to(table.dtype)
+
+    def _parameters_of_fold(self) -> Parameters:
+        cell = self.cell
+        sides = (cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
+        return Parameters(*sides, self.identity)
 
     def _checked(self, rows: object) -> Tensor:
         if not isinstance(rows, Tensor):

@@ -1,123 +1,116 @@
 """Binary-GRU's loops, compiled, on as many threads as torch has; for float32 on CPUs."""
 
-from collections.abc import Iterator, Sequence
-from math import prod
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from treefold.kernels.binary_gru_fold import (
-    MIN_NUMBERS,
-    NUM_ROOMS,
-    Rooms,
-    Sums,
-    Tree,
-    fold,
-    fold_backward,
-)
-from treefold.operators.binary_gru_kernel import NUM_KEPT, NUM_PROJECTIONS
-from treefold.operators.binary_gru_work import Inputs, Work
+from treefold.kernels.binary_gru_ends import Cell, Ends, Gradients
+from treefold.kernels.binary_gru_fold import fold, fold_back
+from treefold.kernels.binary_gru_levels import MIN_NUMBERS, Tree
+from treefold.kernels.binary_gru_rooms import Size
+from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.compiled_threads import max_parts
-from treefold.operators.gru_bias import bias_gradient, bias_of_kinds
 from treefold.operators.workspace import Lease
+from treefold.reduction import TreePlan
+
+
+class _Memory(NamedTuple):
+    """What the way back needs of the way forward."""
+
+    ends: Ends
+    tree: Tree
+    shown: np.ndarray
+    """The states, if somebody wants the nodes: then their memory is not ours to use again."""
+    kept: Lease
+    """All else that `Kept` has."""
 
 
 class CompiledLoops:
-    """What `TorchLoops` does, with gates in one pass over memory and no calls between levels."""
+    """What `TorchLoops` does, with gates in one pass over memory and no calls in between."""
 
     def forward(
-        self,
-        work: Work,
-        inputs: Inputs,
-        states: Tensor,
-        kept: Tensor | None,
-    ) -> None:
-        """Make the nodes in `states`, and write what the gradients need into `kept`."""
-        x, weight, bias = inputs
-        space = _Space(work, x)
+        self, work: Work, x: Tensor, parameters: Parameters, groups: Tensor
+    ) -> tuple[Tensor | None, _Memory]:
+        """One compiled call from rows to groups."""
+        size = _size(work, x)
+        shown = x.new_empty(size.num_states if work.shows_nodes else 0, *work.row_shape)
+        kept, room = Lease((size.num_kept,), x), Lease((size.num_forward,), x)
+        memory = _Memory(*_ends_and_tree(work), shown.numpy(), kept)
         fold(
-            states.numpy(),
-            _tree(work),
-            _table(work, x),
-            weight.numpy(),
-            bias_of_kinds(bias.numpy()),
-            _joined(states.new_empty(0, 1, NUM_KEPT, 1) if kept is None else kept),
-            space.rooms,
-            space.num_threads,
+            x.numpy(),
+            Cell(*[parameter.contiguous().numpy() for parameter in parameters]),
+            *(memory.ends, memory.tree, memory.shown, kept.tensor.numpy()),
+            *(groups.numpy(), room.tensor.numpy(), size, _threads_together(size)),
         )
+        return shown[work.plan.num_rows :] if work.shows_nodes else None, memory
 
     def backward(
         self,
         work: Work,
-        inputs: Inputs,
-        states: Tensor,
-        kept: Tensor,
-        grad_states: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Add to `grad_states`; the gradients of the table, the weights and the biases."""
-        x, weight, _ = inputs
-        space, channels = _Space(work, x), x.shape[2]
-        grad_table = torch.zeros_like(x if work.shared else x[:0])
-        grad_weight = np.empty((space.num_parts, *weight.shape), np.float32)
-        grad_bias = np.zeros((space.num_parts, NUM_KEPT * channels), np.float32)
-        num_waiting = np.zeros(space.num_parts, np.int64)
-        fold_backward(
-            states.numpy(),
-            grad_states.numpy(),
-            _tree(work),
-            _table(work, x),
-            weight.numpy(),
-            _joined(kept),
-            space.rooms,
-            Sums(grad_weight, grad_bias, space.waiting, num_waiting, num_waiting == 0),
-            grad_table.numpy(),
-            space.num_threads,
+        x: Tensor,
+        memory: _Memory,
+        grad_groups: Tensor | None,
+        grad_nodes: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        """One compiled call from the gradients of groups and nodes to all others."""
+        size, none = _size(work, x), memory.shown[:0]
+        room = Lease((size.num_backward,), x)
+        grad_x, grad_weight = torch.empty_like(x), x.new_empty(size.weight_shape)
+        grad_bias, grad_identity = x.new_empty(2, 3 * size.channels), x.new_empty(size.channels)
+        grads = (grad_x, grad_weight, grad_bias, grad_identity)
+        fold_back(
+            *(x.numpy(), memory.ends, memory.tree, memory.shown, memory.kept.tensor.numpy()),
+            none if grad_groups is None else grad_groups.numpy(),
+            none if grad_nodes is None else grad_nodes.numpy(),
+            Gradients(*[grad.numpy() for grad in grads]),
+            *(room.tensor.numpy(), size, _threads_together(size)),
         )
-        to_bias = bias_gradient(grad_bias[0])
-        return grad_table, torch.from_numpy(grad_weight[0]), torch.from_numpy(to_bias)
+        return grad_x, *grad_weight.chunk(2), *grad_bias.unbind(), grad_identity
 
 
-class _Space:
-    """The memory that loops work in, and for how many threads."""
-
-    def __init__(self, work: Work, x: Tensor) -> None:
-        num_rows, (inner, channels) = work.rows_per_run, work.row_shape
-        numbers = max(1, inner * channels)
-        self.num_parts = max_parts() if num_rows * numbers >= 4 * MIN_NUMBERS else 1
-        self.num_threads = 1 if self.num_parts > 1 else torch.get_num_threads()
-        # A part has its share of a run, or all of one that is too small to be cut.
-        share = 2 * -(-num_rows // (2 * self.num_parts))
-        per_part = min(num_rows, max(share, 4 * MIN_NUMBERS // numbers + 2))
-        projected = per_part + (len(x) if work.shared else 0)
-        shapes = (
-            (self.num_parts, projected, inner, NUM_PROJECTIONS * channels),
-            (NUM_ROOMS, num_rows, inner, channels),
-            (self.num_parts, per_part, inner, channels),
-        )
-        self._lease = Lease((sum(map(prod, shapes)),), x)
-        projections, rows, self.waiting = _cut(self._lease.tensor.numpy(), shapes)
-        self.rooms = Rooms(projections, rows, *np.empty((2, num_rows), np.int64))
+def _size(work: Work, x: Tensor) -> Size:
+    """For as many threads as are worth it."""
+    num_rows, (inner, channels) = work.rows_per_run, work.row_shape
+    numbers = max(1, inner * channels)
+    num_parts = max_parts() if num_rows * numbers >= 4 * MIN_NUMBERS else 1
+    # A part has its share of a run, or all of one that is too small to be cut.
+    share = 2 * -(-num_rows // (2 * num_parts))
+    return Size(
+        num_parts,
+        rows_per_run=num_rows,
+        rows_per_part=min(num_rows, max(share, 4 * MIN_NUMBERS // numbers + 2)),
+        table_rows=len(x) if work.shared else 0,
+        num_states=work.num_states,
+        num_met=2 * work.plan.num_applications if work.keeps else 0,
+        shows_nodes=work.shows_nodes,
+        inner=inner,
+        channels=channels,
+    )
 
 
-def _cut(block: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> Iterator[np.ndarray]:
-    """Arrays of these shapes, one behind the other."""
-    start = 0
-    for shape in shapes:
-        yield block[start : start + prod(shape)].reshape(shape)
-        start += prod(shape)
+def _threads_together(size: Size) -> int:
+    """How many threads share a multiplication: one where each part has its own."""
+    return 1 if size.num_parts > 1 else torch.get_num_threads()
 
 
-def _tree(work: Work) -> Tree:
+def _ends_and_tree(work: Work) -> tuple[Ends, Tree]:
+    leaves, known = work.leaves.numpy(), _of_plans.setdefault(work.plan, {})
+    if work.pairs_per_run not in known:
+        known[work.pairs_per_run] = _arrays(work)
+    runs, children, places = known[work.pairs_per_run]
+    table_rows = leaves if work.shared else leaves[:0]
+    return Ends(leaves, places, work.is_permutation), Tree(runs, children, table_rows)
+
+
+_of_plans: WeakKeyDictionary[TreePlan, dict[int, tuple[np.ndarray, ...]]] = WeakKeyDictionary()
+"""The arrays of plans that are in use, by the number of pairs per run."""
+
+
+def _arrays(work: Work) -> tuple[np.ndarray, ...]:
+    """The runs of a plan, its children and its groups' places."""
     runs = [(first, count, -1 if start is None else start) for first, count, start in work.runs]
-    table_rows = work.leaves.numpy() if work.shared else np.empty(0, np.int64)
-    return Tree(np.array(runs, np.int64).reshape(-1, 3), work.plan.children.numpy(), table_rows)
-
-
-def _table(work: Work, x: Tensor) -> np.ndarray:
-    return x.numpy() if work.shared else np.empty((0, *work.row_shape), np.float32)
-
-
-def _joined(kept: Tensor) -> np.ndarray:
-    """With the last two axes as one."""
-    return kept.flatten(2).numpy()
+    table = np.array(runs, np.int64).reshape(-1, 3)
+    return table, work.plan.children.numpy(), work.plan.group_places.numpy()

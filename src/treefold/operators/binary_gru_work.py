@@ -14,10 +14,17 @@ from treefold.reduction import TreePlan
 CHUNK = 1024 * 128
 """Numbers of state per run of pairs, so that a run's projections stay in cache."""
 
-Inputs: TypeAlias = tuple[Tensor, Tensor, Tensor]
-"""The rows or the table, the stacked weights, the stacked biases."""
-
 PlainFold: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
+
+
+class Parameters(NamedTuple):
+    """A GRU cell's, and the identity."""
+
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias_ih: Tensor
+    bias_hh: Tensor
+    identity: Tensor
 
 
 class Run(NamedTuple):
@@ -48,6 +55,11 @@ class Work:
     is_permutation: bool
     keeps: bool
     shows_nodes: bool
+
+    @property
+    def num_states(self) -> int:
+        """How many leaves and nodes there are."""
+        return self.plan.num_rows + self.plan.num_applications
 
     @property
     def pairs_per_run(self) -> int:

@@ -2,12 +2,16 @@
 
 from functools import cache
 from os import getpid
+from threading import local
 
 import numba
 import torch
 
 from treefold.kernels.blas import CAN_BE_ALONE
 from treefold.kernels.threads import start_threads
+
+_asked_for = local()
+"""How many parts each thread asked for last: to ask again takes as long as a small copy."""
 
 
 def max_parts() -> int:
@@ -16,7 +20,9 @@ def max_parts() -> int:
     if num_threads < 2 or not CAN_BE_ALONE or process_with_threads() != getpid():
         return 1
     num_parts: int = min(num_threads, numba.config.NUMBA_NUM_THREADS)
-    numba.set_num_threads(num_parts)
+    if getattr(_asked_for, "num_parts", 0) != num_parts:
+        numba.set_num_threads(num_parts)
+        _asked_for.num_parts = num_parts
     return num_parts
 
 

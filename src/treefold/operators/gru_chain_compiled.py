@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from treefold.kernels.gru_bias import bias_gradient, bias_of_kinds
 from treefold.kernels.gru_chain import run, run_back
 from treefold.operators.binary_gru_kernel import NUM_KEPT
 from treefold.operators.compiled_threads import max_parts
-from treefold.operators.gru_bias import bias_gradient, bias_of_kinds
 
 NUM_PROJECTIONS = 3
 """Of a row, and of a state."""
@@ -31,7 +31,7 @@ def run_along(
         from_rows.numpy(),
         start.contiguous().numpy(),
         weight_hh.contiguous().numpy(),
-        bias_of_kinds(torch.cat([bias_ih, bias_hh]).numpy()),
+        bias_of_kinds(bias_ih.contiguous().numpy(), bias_hh.contiguous().numpy()),
         states.numpy(),
         kept.numpy(),
         np.empty((len(start), NUM_PROJECTIONS * channels), np.float32),
@@ -67,13 +67,14 @@ def run_back_along(
         sums,
     )
     to_rows, to_states = to_projections.chunk(2, 1)
-    to_bias = torch.from_numpy(bias_gradient(sums.sum(0)))
+    to_bias = rows.new_empty(2, NUM_PROJECTIONS * channels)
+    bias_gradient(sums.sum(0), to_bias.numpy())
     return (
         to_rows @ weight_ih,
         grad_start,
         to_rows.t() @ rows,
         to_states.t() @ earlier,
-        *to_bias.chunk(2),
+        *to_bias.unbind(),
     )
 
 

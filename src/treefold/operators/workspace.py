@@ -26,18 +26,18 @@ class Lease:
     """
 
     def __init__(self, shape: Sequence[int], like: Tensor) -> None:
-        self._block = _take(prod(shape), like) if like.device.type == "cpu" else None
+        self._block = _take(prod(shape), like) if like.is_cpu else None
         if self._block is None:
             self.tensor = like.new_empty(shape)
         else:
-            self.tensor = self._block[: prod(shape)].view(*shape)
+            self.tensor = self._block[: prod(shape)].view(shape)
 
     def __del__(self) -> None:
         block = getattr(self, "_block", None)
         if block is None:
             return
         with _lock:
-            if sum(map(_num_bytes, _idle)) + _num_bytes(block) <= MAX_BYTES:
+            if sum(each.nbytes for each in _idle) + block.nbytes <= MAX_BYTES:
                 _idle.append(block)
 
 
@@ -52,7 +52,3 @@ def _take(count: int, like: Tensor) -> Tensor:
         if fitting:
             return _idle.pop(min(fitting)[1])
     return torch.empty(count + count // 8, dtype=like.dtype)
-
-
-def _num_bytes(block: Tensor) -> int:
-    return block.numel() * block.element_size()

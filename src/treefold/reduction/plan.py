@@ -51,7 +51,7 @@ class TreePlan:
         """The number of levels, which is the height of the tallest tree."""
         return len(self.levels)
 
-    @property
+    @cached_property
     def num_applications(self) -> int:
         """How often the operator is applied: the number of nodes."""
         return sum(level.num_pairs for level in self.levels)
@@ -76,8 +76,8 @@ class TreePlan:
 
     @cached_property
     def group_places(self) -> Int[Tensor, " groups"]:
-        """Where each group ends up, as a place in [leaves, nodes]; 0 for those without rows."""
-        places = torch.zeros(self.num_groups, dtype=torch.int64, device=self.leaves.device)
+        """Where each group ends up, as a place in [leaves, nodes]; -1 for those without rows."""
+        places = torch.full((self.num_groups,), -1, device=self.leaves.device)
         first_single = self.num_rows - self.num_singles
         places[self.single_groups] = torch.arange(first_single, self.num_rows, device=places.device)
         places[self.root_groups] = self.num_rows + self.root_nodes
