@@ -51,11 +51,11 @@ class Sets:
 
     def step(self, function: Callable[[], Tensor], *modules: nn.Module) -> Callable[[], None]:
         """Forward and backward, with no gradients before, as in training."""
+        leaves = [self.x, *(each for module in modules for each in module.parameters())]
 
         def run() -> None:
-            self.x.grad = None
-            for module in modules:
-                module.zero_grad()
+            for leaf in leaves:
+                leaf.grad = None
             function().backward(self.grad)
 
         return run
