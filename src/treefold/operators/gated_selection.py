@@ -50,8 +50,9 @@ class GatedSelection(Operator):
         a_first, a_second = self.hidden(a).chunk(2, -1)
         b_first, b_second = self.hidden(b).chunk(2, -1)
         ab, ba = F.gelu(a_first + b_second), F.gelu(b_first + a_second)
-        chosen = (a + b) / 2
-        if self.select is not None:
+        if self.select is None:
+            chosen = (a + b) / 2
+        else:
             chosen = torch.lerp(b, a, self.select(ab - ba).sigmoid())
         if self.keep_and_new is None:
             return chosen
