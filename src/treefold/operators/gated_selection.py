@@ -53,8 +53,9 @@ class GatedSelection(Operator):
         if self.select is None:
             chosen = (a + b) / 2
         else:
-            chosen = torch.lerp(b, a, self.select(ab - ba).sigmoid())
+            # `lerp` is exact at both ends. Under autocast, layers give another type of number.
+            chosen = torch.lerp(b, a, self.select(ab - ba).sigmoid().to(a.dtype))
         if self.keep_and_new is None:
             return chosen
-        keep, new = self.keep_and_new(ab + ba).chunk(2, -1)
+        keep, new = self.keep_and_new(ab + ba).to(a.dtype).chunk(2, -1)
         return torch.lerp(new.tanh(), chosen, keep.sigmoid())
