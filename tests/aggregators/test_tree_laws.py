@@ -8,7 +8,8 @@ from aggregators.cases import CHANNELS, Skewed, make, normal, seeded
 from trees import fold_along, trees_of
 
 from treefold import record_penalties
-from treefold.aggregators.tree_laws import TREE_LAWS, Sampling
+from treefold.aggregators.sampling import Sampling
+from treefold.aggregators.tree_laws import TREE_LAWS
 from treefold.aggregators.tree_states import TreeStates
 from treefold.algebra import ASSOCIATIVITY, COMMUTATIVITY, IDENTITY
 from treefold.reduction import Groups, TableRows, plan_tree, tree_fold

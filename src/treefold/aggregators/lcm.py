@@ -10,7 +10,8 @@ from torch_geometric.nn import aggr as pyg
 from treefold.aggregators.base import RaggedAggregation, require_channels
 from treefold.aggregators.penalties import LawWeights
 from treefold.aggregators.plan_cache import plan_of
-from treefold.aggregators.tree_laws import TREE_LAWS, Reduction, Sampling
+from treefold.aggregators.sampling import Reduction, Sampling
+from treefold.aggregators.tree_laws import TREE_LAWS
 from treefold.aggregators.tree_states import TreeStates
 from treefold.algebra import Monoid
 from treefold.names import by_name
@@ -28,6 +29,9 @@ class LCMAggregation(RaggedAggregation):
       training loss through `record_penalties`. `law_nodes` is how many tree nodes to sample for
       each (all, as in the paper, if None); `law_reduction` is the paper's `"sum"` of squares over
       channels or their `"mean"`.
+    - `consistency`: the weight of one law more, which is asked of sets that are recombined from the
+      elements of a batch: two random trees over the same elements must give the same state. For
+      operators that are to hold on sets larger than those of training.
     - `shuffle`: put each group in random order in training, as in the paper.
     - `bracketing`, `eval_bracketing`: the trees in training and in evaluation, see `plan_tree`.
     - `generator`: what to draw with; torch's global one if None.
@@ -42,6 +46,7 @@ class LCMAggregation(RaggedAggregation):
         associativity: float = 0.0,
         commutativity: float = 0.0,
         identity: float = 0.0,
+        consistency: float = 0.0,
         law_nodes: int | None = None,
         law_reduction: Reduction = "sum",
         shuffle: bool = True,
@@ -55,7 +60,10 @@ class LCMAggregation(RaggedAggregation):
         self.channels = self.in_channels = self.out_channels = channels
         self.operator = _make_operator(operator, channels, operator_options or {})
         self.laws = LawWeights(
-            associativity=associativity, commutativity=commutativity, identity=identity
+            associativity=associativity,
+            commutativity=commutativity,
+            identity=identity,
+            consistency=consistency,
         )
         self.sampling = Sampling(law_nodes, law_reduction)
         self.shuffle = shuffle

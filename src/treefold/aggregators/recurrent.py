@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from treefold.aggregators.base import RaggedAggregation, require_channels
 from treefold.aggregators.penalties import LawWeights
 from treefold.aggregators.plan_cache import packed_order_of
-from treefold.aggregators.tree_laws import Reduction, Sampling
+from treefold.aggregators.sampling import Reduction, Sampling
 from treefold.algebra import State, map_state, tensors_of
 from treefold.names import by_name
 from treefold.operators import CELLS, RecurrentCell

@@ -29,7 +29,7 @@ REPORTED: dict[str, dict[str, Reported]] = {
 """The paper's 2nd-minimum table: mean and spread over three runs."""
 
 ROWS = tuple(REPORTED)
-EXTRA_ROWS = ("gated-selection", "oracle")
+EXTRA_ROWS = ("gated-selection-consistent", "gated-selection", "oracle")
 """Rows beyond the paper's table, which are run if they are named."""
 LAMBDAS = tuple(10.0**-power for power in range(8))
 
@@ -57,8 +57,10 @@ def lambda_sweep(preset: str) -> list[Experiment]:
 _ONLY_COPIES = {"operator_options": {"writes": False}}
 _ONLY_MEANS = {"operator_options": {"selects": False}}
 _LAWS = {"associativity": 1.0, "law_nodes": 64, "law_reduction": "mean"}
+_CONSISTENT = {"consistency": 0.5, "law_reduction": "mean"}
 ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "binary-gru-balanced": ("binary-gru", {"bracketing": "balanced"}),
+    "binary-gru-consistent": ("binary-gru", _CONSISTENT),
     "binary-mlp": ("binary-mlp", {}),
     "gated-selection-balanced": ("gated-selection", {"bracketing": "balanced"}),
     "gated-selection-assoc": ("gated-selection", _LAWS),

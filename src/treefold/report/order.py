@@ -5,6 +5,7 @@ ROWS = (
     "oracle",
     "gru",
     "lstm",
+    "gated-selection-consistent",
     "gated-selection",
     "binary-gru-assoc",
     "binary-gru",

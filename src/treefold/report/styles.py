@@ -27,7 +27,8 @@ class Style:
 
 KNOWN = {
     "gru": Style("GRU", "recurrent", "#D55E00"),
-    "gated-selection": Style("Gated selection", "LCM", "#000000"),
+    "gated-selection-consistent": Style("Gated selection, consistent", "LCM", "#000000"),
+    "gated-selection": Style("Gated selection", "LCM", "#882255"),
     "binary-gru-assoc": Style("Binary-GRU-Assoc", "LCM", "#0072B2"),
     "binary-gru": Style("Binary-GRU", "LCM", "#56B4E9"),
     "pna": Style("PNA", "fixed", "#009E73", "dash"),
@@ -40,7 +41,7 @@ _KINDS = {
     **dict.fromkeys(("sum", "mean", "max", "min", "std", "pna"), "fixed"),
     **dict.fromkeys(("gru", "lstm"), "recurrent"),
     **dict.fromkeys(("binary-gru", "binary-gru-assoc", "binary-mlp"), "LCM"),
-    "gated-selection": "LCM",
+    **dict.fromkeys(("gated-selection", "gated-selection-consistent"), "LCM"),
     **dict.fromkeys(("conjugated-sum", "conjugated-max"), "LCM"),
     **dict.fromkeys(("gcn", "gat", "gin"), "fixed"),
     "oracle": "exact",

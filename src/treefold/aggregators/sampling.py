@@ -1,0 +1,45 @@
+"""How a law loss is taken: where, and how squares are reduced to one number."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from treefold.shapes import Int
+
+Reduction: TypeAlias = Literal["sum", "mean"] | str
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a law loss is taken: from `num_nodes` random nodes (None: all), reduced over features.
+
+    The `"sum"` of squares over features is the paper's |·|²; their `"mean"` does not grow with the
+    number of channels.
+    """
+
+    num_nodes: int | None = None
+    reduction: Reduction = "sum"
+
+    def __post_init__(self) -> None:
+        if self.num_nodes is not None and self.num_nodes < 1:
+            raise ValueError(f"{self.num_nodes} tree nodes; expected 1 or more, or None for all")
+        if self.reduction not in ("sum", "mean"):
+            raise ValueError(f"the reduction is {self.reduction!r}; expected 'sum' or 'mean'")
+
+    def choose(
+        self, candidates: Int[Tensor, " n"], generator: torch.Generator | None
+    ) -> Int[Tensor, " m"]:
+        """Some of the candidates, each with the same probability, none twice."""
+        if self.num_nodes is None or self.num_nodes >= candidates.numel():
+            return candidates
+        device = candidates.device if generator is None else generator.device
+        shuffled = torch.randperm(candidates.numel(), generator=generator, device=device)
+        return candidates[shuffled[: self.num_nodes].to(candidates.device)]
+
+    def mean_square(self, left: Tensor, right: Tensor, expected_rows: float | int) -> Tensor:
+        """Squared distances of rows, summed and divided by how many are expected of the sample."""
+        inner = left.shape[1:-1].numel()
+        width = left.shape[-1] if self.reduction == "mean" else 1
+        return (left - right).square().sum() / max(expected_rows * inner * width, 1)
