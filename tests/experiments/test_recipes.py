@@ -1,16 +1,19 @@
 """Recipes are data: complete, comparable with the paper, and overridden by typed keys."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
+from treefold.aggregators import aggregator
 from treefold.experiments.build import routine_of
 from treefold.experiments.overrides import keys_of, override
 from treefold.experiments.presets import PRESETS
 from treefold.experiments.recipe import Training, experiment_from_recipe
 from treefold.experiments.set_experiments import EXPERIMENTS, LAMBDAS, REPORTED, find_experiment
 from treefold.experiments.set_routine import Balanced, parse_cases
+from treefold.tasks import SET_TASKS
 
 ONE = "second-minimum/binary-gru"
 
@@ -61,6 +64,27 @@ def test_the_sweep_has_every_lambda_of_the_paper():
     assert [row.aggregator.options["associativity"] for row in rows] == list(LAMBDAS)
     assert pytest.approx([1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7]) == LAMBDAS
     assert len({row.name for row in rows}) == 8
+
+
+def test_ablations_differ_in_their_aggregator_alone_and_can_be_built():
+    whole = find_experiment("second-minimum/gated-selection", "smoke")[0]
+    rows = find_experiment("generalisation", "smoke")
+    for row in rows:
+        same = replace(row, name=whole.name, aggregator=whole.aggregator)
+        assert same == replace(whole, reported=row.reported, departures=row.departures)
+        choice = row.aggregator
+        aggregator(choice.name, 4, **choice.options)
+    choices = [row.aggregator for row in (whole, *rows)]
+    assert all(choices.count(choice) == 1 for choice in choices)
+
+
+@pytest.mark.parametrize("task", SET_TASKS)
+def test_rows_beyond_the_paper_s_table_are_there_by_name(task):
+    row = find_experiment(f"{task}/gated-selection-consistent", "quick")[0]
+    assert (row.task.name, row.reported) == (task, {})
+    assert "gated-selection" not in [
+        each.aggregator.name for each in find_experiment(task, "quick")
+    ]
 
 
 def test_every_name_of_the_paper_s_table_is_there():
