@@ -11,47 +11,59 @@ Now every group holds a power of two. With the tallest groups first, the rows st
 level are a prefix of what the last level made, and partners are neighbours.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from treefold.reduction.groups import places_within
 from treefold.reduction.plan import Level, TreePlan
 from treefold.shapes import Int
 
 
+class Parts(NamedTuple):
+    """Of which trees parts are: one of height h > 0 has 2^(h-1) slots.
+
+    These are the slots from `first_slots` on, of the 2^shift slots of the tree over `totals` rows.
+    """
+
+    totals: Int[Tensor, " parts"]
+    shifts: Int[Tensor, " parts"]
+    first_slots: Int[Tensor, " parts"]
+
+
 def plan_balanced(sizes: Int[Tensor, " groups"]) -> TreePlan:
     """Minimal trees: ceil(log2 n) levels, leaves of a group at two adjacent depths."""
-    heights = tree_heights(sizes)
-    return plan_within(sizes, heights, sizes, (heights - 1).clamp(min=0), torch.zeros_like(sizes))
+    return plan_within(sizes, tree_heights(sizes))
 
 
 def plan_within(
     sizes: Int[Tensor, " parts"],
     heights: Int[Tensor, " parts"],
-    totals: Int[Tensor, " parts"],
-    shifts: Int[Tensor, " parts"],
-    first_slots: Int[Tensor, " parts"],
+    parts: Parts | None = None,
 ) -> TreePlan:
     """Plan parts of balanced trees, each a tree of its own: the same meetings as in the whole.
 
-    A part of `height` h > 0 is the 2^(h-1) slots from `first_slot` on, of the 2^shift slots of the
-    tree over `total` rows; parts of height 0 are one row or none.
+    Parts of height 0 are one row or none. Without `parts`, all are whole trees.
     """
     starts = sizes.cumsum(0) - sizes
     num_of_height = torch.bincount(heights).tolist()  # one synchronisation tells all level sizes
     tall = heights.argsort(descending=True, stable=True)[: sum(num_of_height[1:])]
     singles = (sizes == 1).nonzero().squeeze(1)
 
-    slots = 1 << (heights[tall] - 1)
-    total, shift, first_slot = totals[tall], shifts[tall], first_slots[tall]
-    start = starts[tall] - ((first_slot * total) >> shift)
-    total, shift, start, first_slot = torch.stack(
-        [total, shift, start, first_slot]
-    ).repeat_interleave(slots, dim=1)
-    place = places_within(slots) + first_slot
+    shift, total, start = heights[tall] - 1, sizes[tall], starts[tall]
+    slots = 1 << shift
+    before = slots - slots.cumsum(0)  # what a slot's number in its tree has more than that in all
+    if parts is not None:
+        total, shift, first_slot = (each[tall] for each in parts)
+        start = start - ((first_slot * total) >> shift)
+        before = before + first_slot
+    total, shift, start, before = torch.stack([total, shift, start, before]).repeat_interleave(
+        slots, dim=1
+    )
     # Slot j of s holds the rows from floor(j n / s) to floor((j + 1) n / s): one or two of them.
-    offset = (place * total) >> shift
-    is_pair = ((place + 1) * total) >> shift == offset + 2
+    scaled = (torch.arange(len(before), device=before.device) + before) * total
+    offset = scaled >> shift
+    is_pair = ((scaled + total) >> shift) - offset == 2
     first = start + offset
 
     pairs = first[is_pair]

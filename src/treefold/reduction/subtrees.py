@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from treefold.reduction.plan import TreePlan
-from treefold.reduction.plan_balanced import plan_within, tree_heights
+from treefold.reduction.plan_balanced import Parts, plan_within, tree_heights
 from treefold.reduction.plan_builder import PlanBuilder
 from treefold.shapes import Bool, Int
 
@@ -70,7 +70,7 @@ class Subtrees:
     def plan(self) -> TreePlan:
         """Fold the rows of each subtree to one row; its rows are consecutive, and all are here."""
         heights = torch.where(self.sizes > 1, self.heights + 1, 0)
-        return plan_within(self.sizes, heights, self.totals, self.shifts, self.first_slots)
+        return plan_within(self.sizes, heights, Parts(self.totals, self.shifts, self.first_slots))
 
 
 def cut_trees(
