@@ -97,9 +97,10 @@ def test_evaluation_records_nothing(make_module):
 
 @every_learned
 def test_no_weight_records_nothing(name):
-    if name != "binary-gru-assoc":
-        assert len(recorded(make(name).train())) == 0
-    zero = {"swap": 0.0} if name in ("gru", "lstm") else dict.fromkeys(LAWS, 0.0)
+    has_weight = name in ("binary-gru-assoc", "gated-selection-consistent")
+    assert len(recorded(make(name).train())) == has_weight
+    laws = (*LAWS, "consistency")
+    zero = {"swap": 0.0} if name in ("gru", "lstm") else dict.fromkeys(laws, 0.0)
     assert len(recorded(make(name, **zero).train())) == 0
 
 

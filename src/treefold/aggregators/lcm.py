@@ -10,6 +10,7 @@ from torch_geometric.nn import aggr as pyg
 from treefold.aggregators.base import RaggedAggregation, require_channels
 from treefold.aggregators.penalties import LawWeights
 from treefold.aggregators.plan_cache import plan_of
+from treefold.aggregators.recombination import consistency_loss
 from treefold.aggregators.sampling import Reduction, Sampling
 from treefold.aggregators.tree_laws import TREE_LAWS
 from treefold.aggregators.tree_states import TreeStates
@@ -18,6 +19,8 @@ from treefold.names import by_name
 from treefold.operators import OPERATORS, BinaryGRU
 from treefold.reduction import Bracketing, Groups, Rows, TableRows, TreePlan, tree_fold, tree_reduce
 from treefold.reduction.planning import checked_bracketing
+
+LAW_LOSSES = {**TREE_LAWS, "consistency": consistency_loss}
 
 
 class LCMAggregation(RaggedAggregation):
@@ -128,7 +131,7 @@ class LCMAggregation(RaggedAggregation):
         fold = tree_fold(self.operator, rows, plan)
         tree = TreeStates.of(plan, rows[plan.leaves], cast(Tensor, fold.nodes))
         for law, weight in self.laws.active.items():
-            loss = TREE_LAWS[law](self.operator, tree, self.sampling, self.generator)
+            loss = LAW_LOSSES[law](self.operator, tree, self.sampling, self.generator)
             penalties.add(law, loss, weight)
         return cast(Tensor, fold.groups)
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from treefold.aggregators.law_forest import Forest, associativity_forest, commutativity_forest
-from treefold.aggregators.recombination import consistency_loss
 from treefold.aggregators.sampling import Sampling
 from treefold.aggregators.tree_states import TreeStates
 from treefold.algebra import IDENTITY, Monoid
@@ -54,7 +53,6 @@ TREE_LAWS = {
     "associativity": associativity_loss,
     "commutativity": commutativity_loss,
     "identity": identity_loss,
-    "consistency": consistency_loss,
 }
 
 
