@@ -27,8 +27,8 @@ class Style:
 
 KNOWN = {
     "gru": Style("GRU", "recurrent", "#D55E00"),
-    "gated-selection-consistent": Style("Gated selection, consistent", "LCM", "#000000"),
-    "gated-selection": Style("Gated selection", "LCM", "#882255"),
+    "gated-selection-consistent": Style("Gated selection, consistent", "LCM", "#9933CC"),
+    "gated-selection": Style("Gated selection", "LCM", "#CC3377"),
     "binary-gru-assoc": Style("Binary-GRU-Assoc", "LCM", "#0072B2"),
     "binary-gru": Style("Binary-GRU", "LCM", "#56B4E9"),
     "pna": Style("PNA", "fixed", "#009E73", "dash"),
