@@ -10,7 +10,7 @@ from treefold.report.groups import Group
 
 Address = Callable[[Group], str]
 """Where a reader finds the records of a group."""
-Columns = dict[str, Callable[[Group], str]]
+Columns = list[tuple[str, Callable[[Group], str]]]
 NONE = "–"
 
 
@@ -24,11 +24,11 @@ class MadeTable:
     def lines(self, groups: Sequence[Group], address: Address) -> list[str]:
         """The table in Markdown, each row with a link to its records."""
         columns = self.columns(groups)
-        heads = ["aggregator", *(head.strip() for head in columns)]
+        heads = ["aggregator", *(head for head, _ in columns)]
         found = [_line(heads), "|---" * len(heads) + "|"]
         for group in groups:
             name = f"[`{group.row}`]({address(group)})"
-            found.append(_line([name, *(cell(group) for cell in columns.values())]))
+            found.append(_line([name, *(cell(group) for _, cell in columns)]))
         return found
 
 
@@ -73,35 +73,38 @@ LOG = "log10_mse@"
 
 def accuracies(groups: Sequence[Group]) -> Columns:
     """Ours beside the paper's, by the size of sets."""
-    columns: Columns = {}
-    for place, (head, metric) in enumerate(UNIFORM.items()):
-        columns[head] = ours(metric, 3)
-        columns["paper" + " " * place] = paper(metric, 3)  # heads are keys, so no two are the same
-    return {**columns, "seeds": seeds}
+    columns: Columns = []
+    for head, metric in UNIFORM.items():
+        columns += [(head, ours(metric, 3)), ("paper", paper(metric, 3))]
+    return [*columns, ("seeds", seeds)]
 
 
 def generalisation(groups: Sequence[Group]) -> Columns:
     """Accuracies on uniform and on balanced sets."""
     both = {**UNIFORM, **BALANCED}
-    return {**{head: ours(metric, 3) for head, metric in both.items()}, "seeds": seeds}
+    return [*((head, ours(metric, 3)) for head, metric in both.items()), ("seeds", seeds)]
 
 
 def seconds(groups: Sequence[Group]) -> Columns:
     """Seconds per epoch by the size of sets."""
+
+    def at(size: int) -> Callable[[Group], str]:
+        return lambda group: f"{group.seconds_by_size()[size].mean:.0f}"
+
     sizes = sorted({size for group in groups for size in group.seconds_by_size()})
-    return {
-        f"sets of {size}": lambda group, size=size: f"{group.seconds_by_size()[size].mean:.0f}"  # type: ignore[misc]
-        for size in sizes
-    }
+    return [(f"sets of {size}", at(size)) for size in sizes]
 
 
 def errors(groups: Sequence[Group]) -> Columns:
     """log10 of squared errors: the average beside the paper's, then each task."""
+    average = f"{LOG}average"
     metrics = [name for name in groups[0].finished[0].record.metrics if name.startswith(LOG)]
-    columns = {name.removeprefix(LOG): ours(name, 2) for name in metrics}
-    average = columns.pop("average")
-    average_of_paper = paper(f"{LOG}average", 2)
-    return {"average": average, "paper": average_of_paper, **columns, "epochs": epochs}
+    return [
+        ("average", ours(average, 2)),
+        ("paper", paper(average, 2)),
+        *((name.removeprefix(LOG), ours(name, 2)) for name in metrics if name != average),
+        ("epochs", epochs),
+    ]
 
 
 def real_scores(groups: Sequence[Group]) -> Columns:
@@ -111,15 +114,15 @@ def real_scores(groups: Sequence[Group]) -> Columns:
         names = group.finished[0].record.metrics
         return next(name.partition("@")[0] for name in names if name.endswith("@test"))
 
-    return {
-        "data": lambda group: group.experiment,
-        "measure": measure,
-        "validation": lambda group: ours(f"validation_{measure(group)}", 3)(group),
-        "test": lambda group: ours(f"{measure(group)}@test", 3)(group),
-        "test, last epoch": lambda group: ours(f"{measure(group)}@test-last", 3)(group),
-        "published": lambda group: paper(f"{measure(group)}@test", 3)(group),
-        "epochs": epochs,
-    }
+    return [
+        ("data", lambda group: group.experiment),
+        ("measure", measure),
+        ("validation", lambda group: ours(f"validation_{measure(group)}", 3)(group)),
+        ("test", lambda group: ours(f"{measure(group)}@test", 3)(group)),
+        ("test, last epoch", lambda group: ours(f"{measure(group)}@test-last", 3)(group)),
+        ("published", lambda group: paper(f"{measure(group)}@test", 3)(group)),
+        ("epochs", epochs),
+    ]
 
 
 REAL = tuple(

@@ -59,7 +59,7 @@ def test_the_mean_over_channels_is_their_sum_by_their_number():
     torch.testing.assert_close(by_sum, 3 * by_mean)
 
 
-def test_it_is_half_the_variance_of_states_over_bracketings_for_a_left_leaning_operator():
+def test_it_is_the_distance_of_two_draws_for_an_operator_that_keeps_the_first():
     """With a b = a, a state is the first element met: the loss is the distance of two draws."""
 
     class First:

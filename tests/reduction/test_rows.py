@@ -55,3 +55,11 @@ def test_a_state_without_a_common_number_of_rows_is_refused(state, shapes):
 def test_no_rows_are_counted_as_none():
     assert num_rows(torch.zeros(0, 4)) == 0
     assert num_rows((torch.zeros(0, 4), torch.zeros(0))) == 0
+
+
+def test_a_tensor_is_a_table_of_its_own_rows_and_a_table_stays_what_it_is():
+    x = normal(3, 2)
+    rows = TableRows.of(x)
+    assert rows.table is x
+    assert rows.rows.tolist() == [0, 1, 2]
+    assert TableRows.of(rows) is rows

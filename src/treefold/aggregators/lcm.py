@@ -138,9 +138,7 @@ class LCMAggregation(RaggedAggregation):
     def _rows(self, x: Rows) -> TableRows:
         """Every row once through `project`; still to be gathered, so that the fold does it once."""
         require_channels(x, self.in_channels)
-        if not isinstance(x, TableRows):
-            x = cast(Tensor, x)
-            x = TableRows(x, torch.arange(x.shape[0], device=x.device))
+        x = TableRows.of(cast(Tensor | TableRows, x))
         return x if self.project is None else TableRows(self.project(x.table), x.rows)
 
     def extra_repr(self) -> str:

@@ -27,9 +27,7 @@ class TreeStates:
     @classmethod
     def of(cls, plan: TreePlan, leaves: Tensor | TableRows, nodes: Tensor) -> "TreeStates":
         """From leaves in the order of the plan, and nodes."""
-        if isinstance(leaves, Tensor):
-            leaves = TableRows(leaves, torch.arange(len(leaves), device=leaves.device))
-        return cls(plan, leaves, nodes)
+        return cls(plan, TableRows.of(leaves), nodes)
 
     def __len__(self) -> int:
         return self.plan.num_rows + self.plan.num_applications

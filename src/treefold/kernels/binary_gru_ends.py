@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import prange
 
-from treefold.kernels.compiling import compiled, on_threads
+from treefold.kernels.compiling import compiled, on_threads, share
 from treefold.kernels.gru_bias import bias_gradient
 from treefold.kernels.gru_cell import add, copy
 
@@ -45,11 +45,6 @@ class Ends(NamedTuple):
 
 
 @compiled
-def _share(part, num_parts, count):
-    return part * count // num_parts, (part + 1) * count // num_parts
-
-
-@compiled
 def _flat(rows):
     """With one axis for all that a row has."""
     return rows.reshape(len(rows), rows.shape[1] * rows.shape[2])
@@ -59,12 +54,12 @@ def _flat(rows):
 def _begin(part, num_parts, x, cell, leaves, weight, states):
     """Stack a share of the weights, and fetch a share of the leaves."""
     m = len(cell.weight_ih)
-    first, last = _share(part, num_parts, m)
+    first, last = share(part, num_parts, m)
     for i in range(first, last):
         copy(cell.weight_ih[i], weight[i])
         copy(cell.weight_hh[i], weight[m + i])
     rows, out = _flat(x), _flat(states)
-    first, last = _share(part, num_parts, leaves.size)
+    first, last = share(part, num_parts, leaves.size)
     for i in range(first, last):
         copy(rows[leaves[i]], out[i])
 
@@ -86,7 +81,7 @@ def begin(num_parts, x, cell, leaves, weight, states):
 
 @compiled
 def _give_groups(part, num_parts, states, places, identity, groups):
-    first, last = _share(part, num_parts, places.size)
+    first, last = share(part, num_parts, places.size)
     for g in range(first, last):
         for i in range(groups.shape[1]):
             copy(states[places[g], i] if places[g] >= 0 else identity, groups[g, i])
@@ -110,9 +105,9 @@ def give_groups(num_parts, states, places, identity, groups):
 @compiled
 def _begin_back(part, num_parts, places, grad_groups, grad_nodes, grad_states, grad_x):
     """What reaches a share of the states from outside; a share of the input's gradient is zero."""
-    first, last = _share(part, num_parts, len(grad_x))
+    first, last = share(part, num_parts, len(grad_x))
     grad_x[first:last] = 0
-    first, last = _share(part, num_parts, len(grad_states))
+    first, last = share(part, num_parts, len(grad_states))
     from_groups, from_nodes, out = _flat(grad_groups), _flat(grad_nodes), _flat(grad_states)
     num_plain = len(grad_states) - len(grad_nodes)
     for i in range(first, last):
@@ -152,17 +147,17 @@ def begin_back(num_parts, ends, grad_groups, grad_nodes, grad_states, grads):
 @compiled
 def _finish(part, num_parts, ends, grad_states, sums, grad_x):
     """Take a share of the leaves, or of their columns, to the input; add up some weights."""
-    first, last = _share(part, num_parts, len(sums.weight))
+    first, last = share(part, num_parts, len(sums.weight))
     for weight in sums.other_weights:
         for i in range(first, last):
             add(weight[i], sums.weight[i])
     rows, out = _flat(grad_states), _flat(grad_x)
     if ends.is_permutation:
-        first, last = _share(part, num_parts, ends.leaves.size)
+        first, last = share(part, num_parts, ends.leaves.size)
         for i in range(first, last):
             copy(rows[i], out[ends.leaves[i]])
     else:  # a row may have many leaves
-        first, last = _share(part, num_parts, out.shape[1])
+        first, last = share(part, num_parts, out.shape[1])
         for i in range(ends.leaves.size):
             add(rows[i, first:last], out[ends.leaves[i], first:last])
 

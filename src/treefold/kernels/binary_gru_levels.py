@@ -15,7 +15,7 @@ from numba import prange
 
 from treefold.kernels.binary_gru import combine, combine_backward, combine_finally
 from treefold.kernels.blas import add_to_rows, add_to_weight, project, set_threads
-from treefold.kernels.compiling import compiled, on_threads
+from treefold.kernels.compiling import compiled, on_threads, share
 
 MIN_NUMBERS = 1 << 11
 """How many numbers of a run's outcome are worth another thread."""
@@ -98,7 +98,7 @@ def _find_projections(tree, run, of_table, first_own, rooms, start, stop):
 @compiled
 def _make(part, num_parts, states, tree, run, table, weight, bias, kept, rooms):
     """Make the nodes of one part of a run; `kept` has no rows if no gradient is to come."""
-    first, last = part * run[1] // num_parts, (part + 1) * run[1] // num_parts
+    first, last = share(part, num_parts, run[1])
     start, stop = 2 * first, 2 * last
     rows = _rows(states, run, rooms.rows[0])
     _gather(states, run, tree.children, rows, start, stop)
@@ -159,7 +159,7 @@ def _multiply_to_weight(part, num_table, rooms, sums):
 @compiled
 def _take_back(part, num_parts, states, grad_states, tree, run, table, weight, kept, rooms, sums):
     """Take the gradients of the nodes of one part of a run to its rows."""
-    first, last = part * run[1] // num_parts, (part + 1) * run[1] // num_parts
+    first, last = share(part, num_parts, run[1])
     start, stop = 2 * first, 2 * last
     rows, grad_rows = _rows(states, run, rooms.rows[0]), _rows(grad_states, run, rooms.rows[1])
     _gather(states, run, tree.children, rows, start, stop)

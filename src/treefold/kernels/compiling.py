@@ -7,3 +7,9 @@ _OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "cache": True, "no
 
 compiled = njit(**_OPTIONS)
 on_threads = njit(parallel=True, **_OPTIONS)
+
+
+@compiled
+def share(part, num_parts, count):
+    """From where to where one of several parts goes, of `count` things."""
+    return part * count // num_parts, (part + 1) * count // num_parts

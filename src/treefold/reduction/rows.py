@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
 from treefold.algebra.monoid import State, map_state, tensors_of
@@ -20,6 +21,13 @@ class TableRows:
 
     table: Shaped[Tensor, " distinct *feature"]
     rows: Int[Tensor, " n"]
+
+    @classmethod
+    def of(cls, x: "Tensor | TableRows") -> "TableRows":
+        """What has a table already, or a tensor as its own table, each row once."""
+        if isinstance(x, TableRows):
+            return x
+        return cls(x, torch.arange(x.shape[0], device=x.device))
 
     def __getitem__(self, order: Int[Tensor, " m"]) -> "TableRows":
         return TableRows(self.table, self.rows[order])

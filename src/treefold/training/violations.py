@@ -38,7 +38,7 @@ def violations_on(
     for law in laws:
         elements = draw_elements(states, law.arity, num_draws, generator)
         if law is SWAP:  # a state, then two rows
-            leaves = _table(rows)[groups.order].gathered()
+            leaves = TableRows.of(cast(Tensor | TableRows, rows))[groups.order].gathered()
             elements = [elements[0], *draw_elements(leaves, 2, num_draws, generator)]
         found[law.name] = float(law.violation(op, *elements).relative.mean())
     return found
@@ -57,16 +57,9 @@ def laws_of(aggregator: RaggedAggregation) -> tuple[tuple[Law, ...], Callable[..
 def states_of(aggregator: RaggedAggregation, rows: Rows, groups: Groups) -> State:
     """All states that an aggregator goes through on these rows."""
     if isinstance(aggregator, LCMAggregation):
-        leaves = _table(rows)[groups.order]
+        leaves = TableRows.of(cast(Tensor | TableRows, rows))[groups.order]
         fold = tree_fold(aggregator.operator, leaves, plan_of(groups, aggregator.eval_bracketing))
         return torch.cat([leaves.gathered(), cast(Tensor, fold.nodes)])
     cell = cast(RecurrentAggregation, aggregator).cell
     chain = chain_fold(cell, rows, groups, packed_order_of(groups), cell.initial, keep_states=True)
     return cast(State, chain.states)
-
-
-def _table(rows: Rows) -> TableRows:
-    if isinstance(rows, TableRows):
-        return rows
-    tensor = cast(Tensor, rows)
-    return TableRows(tensor, torch.arange(tensor.shape[0], device=tensor.device))
