@@ -9,7 +9,7 @@ about 2 ln n, that of the deepest about 4.3 ln n.
 """
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from treefold.reduction.plan import TreePlan
 from treefold.reduction.plan_builder import PlanBuilder
@@ -25,24 +25,23 @@ def plan_random(
     pool = torch.repeat_interleave(sizes > 1, sizes).nonzero().squeeze(1)
     gap = _ranked_gaps(group, generator)
     while pool.numel():
-        closes = (gap > _shifted(gap, 1)) & (gap > _shifted(gap, -1))
-        is_right = _shifted(closes, 1)
+        before, after = _beside(gap)
+        beside = torch.maximum(before, after)
+        closes = gap > beside
         left = closes.nonzero().squeeze(1)
+        is_right = torch.zeros_like(closes).index_fill_(0, left + 1, True)
         waiting = (~(closes | is_right)).nonzero().squeeze(1)
-        plan.meet(pool[torch.stack([left, left + 1], 1).flatten()], pool[waiting])
+        pairs = torch.stack([left, left + 1], 1).flatten()
+        plan.meet(pool.index_select(0, pairs), pool.index_select(0, waiting))
 
         # A merged row sits where its left part sat and has the gap of its right part.
-        gap = torch.where(closes, _shifted(gap, -1), gap)
-        pool = torch.empty_like(pool).index_copy_(
-            0,
-            torch.cat([left, waiting]),
-            torch.arange(len(left) + len(waiting), device=pool.device),
-        )
-        stays = ~is_right
-        gap, group, pool, closes = gap[stays], group[stays], pool[stays], closes[stays]
-        done = closes & (gap < 0) & (_shifted(gap, 1) < 0)
-        plan.finish(group[done], pool[done])
-        gap, group, pool = gap[~done], group[~done], pool[~done]
+        gap = torch.where(closes, after, gap)
+        places = torch.cat([left, waiting])
+        pool.index_copy_(0, places, torch.arange(len(places), device=pool.device))
+        done = closes & (beside < 0)  # it was the last gap of its group
+        plan.finish(group.masked_select(done), pool.masked_select(done))
+        alive = (~(is_right | done)).nonzero().squeeze(1)
+        gap, group, pool = (each.index_select(0, alive) for each in (gap, group, pool))
     return plan.build()
 
 
@@ -50,13 +49,11 @@ def _ranked_gaps(group: Tensor, generator: torch.Generator | None) -> Tensor:
     """A rank for the gap behind each row, all different; -1 behind the last row of a group."""
     device = group.device if generator is None else generator.device
     gap = torch.randperm(group.numel(), generator=generator, device=device).to(group.device)
-    return torch.where(group == _shifted(group, -1), gap, -1)
+    _, next_group = _beside(group)
+    return torch.where(group == next_group, gap, -1)
 
 
-def _shifted(values: Tensor, by: int) -> Tensor:
-    """`values[i - by]` at place i; beyond the ends, -1 (or False): no gap there."""
-    shifted = values.roll(by)
-    outside = 0 if by > 0 else -1
-    if values.numel():
-        shifted[outside] = -1 if values.dtype != torch.bool else False
-    return shifted
+def _beside(values: Tensor) -> tuple[Tensor, Tensor]:
+    """What lies before and behind each value; -1 beyond the ends."""
+    padded = nn.functional.pad(values, (1, 1), value=-1)
+    return padded[:-2], padded[2:]
