@@ -7,7 +7,7 @@ kept are one. Row i's projections are `projections[where[i]]`.
 
 import numpy as np
 
-from treefold.kernels.compiling import compiled
+from treefold.kernels.compiling import compiled, in_place
 from treefold.kernels.gru_cell import add, gates_backward, gates_of, sigmoid, tanh
 
 _HALF = np.float32(0.5)
@@ -45,31 +45,43 @@ def combine(projections, where, bias, rows, out, kept, start, stop):
             )
 
 
-@compiled
-def _of_pair(from_a, from_b, bias, a, b, out):
-    n = out.size
-    for c in range(n):
-        first_reset = sigmoid(from_a[c] + from_b[3 * n + c] + bias[c])
-        second_reset = sigmoid(from_b[c] + from_a[3 * n + c] + bias[c])
-        first_update = sigmoid(from_a[n + c] + from_b[4 * n + c] + bias[n + c])
-        second_update = sigmoid(from_b[n + c] + from_a[4 * n + c] + bias[n + c])
-        first_hidden = first_reset * (from_b[5 * n + c] + bias[3 * n + c])
-        second_hidden = second_reset * (from_a[5 * n + c] + bias[3 * n + c])
-        first = tanh(from_a[2 * n + c] + bias[2 * n + c] + first_hidden)
-        second = tanh(from_b[2 * n + c] + bias[2 * n + c] + second_hidden)
-        first += first_update * (b[c] - first)
-        second += second_update * (a[c] - second)
-        out[c] = _HALF * (first + second)
+@in_place
+def _combine_width(projections, where, bias, rows, out, start, stop, n):
+    for pair in range(start, stop):
+        for i in range(out.shape[1]):
+            from_a, from_b = projections[where[2 * pair], i], projections[where[2 * pair + 1], i]
+            a, b, to = rows[2 * pair, i], rows[2 * pair + 1, i], out[pair, i]
+            for c in range(n):
+                first_reset = sigmoid(from_a[c] + from_b[3 * n + c] + bias[c])
+                second_reset = sigmoid(from_b[c] + from_a[3 * n + c] + bias[c])
+                first_update = sigmoid(from_a[n + c] + from_b[4 * n + c] + bias[n + c])
+                second_update = sigmoid(from_b[n + c] + from_a[4 * n + c] + bias[n + c])
+                first_hidden = first_reset * (from_b[5 * n + c] + bias[3 * n + c])
+                second_hidden = second_reset * (from_a[5 * n + c] + bias[3 * n + c])
+                first = tanh(from_a[2 * n + c] + bias[2 * n + c] + first_hidden)
+                second = tanh(from_b[2 * n + c] + bias[2 * n + c] + second_hidden)
+                first += first_update * (b[c] - first)
+                second += second_update * (a[c] - second)
+                to[c] = _HALF * (first + second)
 
 
 @compiled
 def combine_finally(projections, where, bias, rows, out, start, stop):
-    """What `combine` does where no gradient is to come, in one loop per pair."""
-    for pair in range(start, stop):
-        first, second = where[2 * pair], where[2 * pair + 1]
-        for i in range(out.shape[1]):
-            a, b = rows[2 * pair, i], rows[2 * pair + 1, i]
-            _of_pair(projections[first, i], projections[second, i], bias, a, b, out[pair, i])
+    """What `combine` does where no gradient is to come, in one loop per pair.
+
+    Loops of a width that the compiler knows take a third less time at 32 channels.
+    """
+    n = out.shape[2]
+    if n == 16:
+        _combine_width(projections, where, bias, rows, out, start, stop, 16)
+    elif n == 32:
+        _combine_width(projections, where, bias, rows, out, start, stop, 32)
+    elif n == 64:
+        _combine_width(projections, where, bias, rows, out, start, stop, 64)
+    elif n == 128:
+        _combine_width(projections, where, bias, rows, out, start, stop, 128)
+    else:
+        _combine_width(projections, where, bias, rows, out, start, stop, n)
 
 
 @compiled

@@ -83,6 +83,10 @@ def _gather(states, run, children, rows, start, stop):
 @compiled
 def _find_projections(tree, run, of_table, first_own, rooms, start, stop):
     """Write where the projections of some rows are; return how many are not the table's."""
+    if tree.table_rows.size == 0:
+        for i in range(stop - start):
+            rooms.where[start + i], rooms.own[start + i] = first_own + i, start + i
+        return stop - start
     num_own = 0
     for i in range(start, stop):
         address = _address(run, tree.children, i)

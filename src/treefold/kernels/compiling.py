@@ -7,6 +7,8 @@ _OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "cache": True, "no
 
 compiled = njit(**_OPTIONS)
 on_threads = njit(parallel=True, **_OPTIONS)
+in_place = njit(inline="always", **_OPTIONS)
+"""Compiled anew wherever it is called, with what is known there."""
 
 
 @compiled

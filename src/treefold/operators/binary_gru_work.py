@@ -64,7 +64,7 @@ class Work:
     @property
     def pairs_per_run(self) -> int:
         """How many pairs of rows make a run: fewer if that is all there is to their time."""
-        numbers = CHUNK if self.keeps else CHUNK // 4
+        numbers = CHUNK if self.keeps else CHUNK // 16
         return max(1, numbers // max(1, prod(self.row_shape)))
 
     @property
