@@ -199,6 +199,7 @@ def test_a_run_has_at_least_one_pair_and_fits_the_chunk(monkeypatch):
         work = Work(
             *(plan_tree([300]), torch.arange(300), row_shape, False, torch.float32, print),
             *(True, True, False),
+            runs_per_chunk=1,
         )
         assert work.pairs_per_run == expected
         assert max(run.num_pairs for run in work.runs) == min(expected, 128)
@@ -235,7 +236,8 @@ def test_several_threads_make_a_difference_in_rounding_only(repeats):
             assert torch.get_num_threads() == num_threads
         finally:
             torch.set_num_threads(before)
-    torch.testing.assert_close(found[0], found[1], atol=1e-4, rtol=1e-4)
+    # Biases get sums over 3,400 rows, in another order.
+    torch.testing.assert_close(found[0], found[1], atol=3e-4, rtol=1e-4)
 
 
 def test_repeating_a_fold_repeats_every_bit(op, layout, plan):

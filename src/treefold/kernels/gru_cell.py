@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from treefold.kernels.compiling import compiled
+from treefold.kernels.compiling import compiled, in_place
 
 _ONE, _TWO = np.float32(1), np.float32(2)
 _LOG2_E, _MAX_POWER = np.float32(math.log2(math.e)), np.float32(126)
@@ -55,64 +55,44 @@ def tanh(x):
     return _TWO * sigmoid(_TWO * x) - _ONE
 
 
-@compiled
-def _gates(own, other, bias, gates):
-    for c in range(gates.size):
-        gates[c] = sigmoid(own[c] + other[c] + bias[c])
+@in_place
+def gates_of(from_x, from_hidden, bias, cell, n):
+    """Write what a cell of `n` channels keeps, from the projections of its input and its state."""
+    for c in range(n):
+        reset = sigmoid(from_x[c] + from_hidden[c] + bias[c])
+        hidden_new = from_hidden[2 * n + c] + bias[3 * n + c]
+        cell[c] = reset
+        cell[n + c] = sigmoid(from_x[n + c] + from_hidden[n + c] + bias[n + c])
+        cell[2 * n + c] = tanh(from_x[2 * n + c] + bias[2 * n + c] + reset * hidden_new)
+        cell[3 * n + c] = hidden_new
 
 
-@compiled
-def _new(own, bias, reset, hidden_new, new):
-    for c in range(new.size):
-        new[c] = tanh(own[c] + bias[c] + reset[c] * hidden_new[c])
+@in_place
+def gates_backward(grad, share, hidden, cell, grad_hidden, to_x, to_hidden, grad_bias, n):
+    """From a share of `grad` to the projections of the cell's input and of its hidden state.
 
-
-@compiled
-def _sum(x, y, out):
-    for c in range(out.size):
-        out[c] = x[c] + y[c]
-
-
-@compiled
-def gates_of(from_x, from_hidden, bias, cell):
-    """Write what a cell keeps, from the projections of its input and of its hidden state."""
-    n = from_x.size // 3
-    reset, new, hidden_new = cell[:n], cell[2 * n : 3 * n], cell[3 * n :]
-    _gates(from_x[: 2 * n], from_hidden[: 2 * n], bias[: 2 * n], cell[: 2 * n])
-    _sum(from_hidden[2 * n :], bias[3 * n :], hidden_new)
-    _new(from_x[2 * n :], bias[2 * n : 3 * n], reset, hidden_new, new)
-
-
-@compiled
-def _to_update(grad, share, x, new, update, out):
-    for c in range(out.size):
-        out[c] = share * grad[c] * (_ONE - update[c]) * update[c] * (x[c] - new[c])
-
-
-@compiled
-def _to_new(grad, share, update, new, out):
-    for c in range(out.size):
-        out[c] = share * grad[c] * (_ONE - update[c]) * (_ONE - new[c] * new[c])
-
-
-@compiled
-def _to_hidden_new(to_new, reset, out, total):
-    for c in range(out.size):
-        found = to_new[c] * reset[c]
-        out[c] = found
-        total[c] += found
-
-
-@compiled
-def _to_reset(to_hidden_new, hidden_new, reset, out):
-    for c in range(out.size):
-        out[c] = to_hidden_new[c] * hidden_new[c] * (_ONE - reset[c])
-
-
-@compiled
-def _add_product(x, share, y, out):
-    for c in range(out.size):
-        out[c] += share * x[c] * y[c]
+    Those are written; what reaches the hidden state directly, and the biases, is added.
+    """
+    for c in range(n):
+        reset, update, new = cell[c], cell[n + c], cell[2 * n + c]
+        to_mix = share * grad[c] * (_ONE - update)
+        to_update = to_mix * update * (hidden[c] - new)
+        to_new = to_mix * (_ONE - new * new)
+        to_hidden_new = to_new * reset
+        to_reset = to_hidden_new * cell[3 * n + c] * (_ONE - reset)
+        to_x[c] = to_reset
+        to_x[n + c] = to_update
+        to_x[2 * n + c] = to_new
+        to_hidden[c] = to_reset
+        to_hidden[n + c] = to_update
+        to_hidden[2 * n + c] = to_hidden_new
+    for c in range(n):
+        grad_hidden[c] += share * grad[c] * cell[n + c]
+    for c in range(n):
+        grad_bias[c] += to_x[c]
+        grad_bias[n + c] += to_x[n + c]
+        grad_bias[2 * n + c] += to_x[2 * n + c]
+        grad_bias[3 * n + c] += to_hidden[2 * n + c]
 
 
 @compiled
@@ -127,22 +107,3 @@ def add(x, out):
     """Add `x` to `out`."""
     for c in range(out.size):
         out[c] += x[c]
-
-
-@compiled
-def gates_backward(grad, share, hidden, cell, grad_hidden, to_x, to_hidden, grad_bias):
-    """From a share of `grad` to the projections of the cell's input and of its hidden state.
-
-    Those are written; what reaches the hidden state directly, and the biases, is added.
-    """
-    n = grad.size
-    reset, update = cell[:n], cell[n : 2 * n]
-    new, hidden_new = cell[2 * n : 3 * n], cell[3 * n :]
-    to_new, to_hidden_new = to_x[2 * n :], to_hidden[2 * n :]
-    _add_product(grad, share, update, grad_hidden)
-    _to_update(grad, share, hidden, new, update, to_x[n : 2 * n])
-    _to_new(grad, share, update, new, to_new)
-    _to_hidden_new(to_new, reset, to_hidden_new, grad_bias[3 * n :])
-    _to_reset(to_hidden_new, hidden_new, reset, to_x[:n])
-    copy(to_x[: 2 * n], to_hidden[: 2 * n])
-    add(to_x, grad_bias[: 3 * n])

@@ -35,7 +35,7 @@ def _run(low, high, batch_sizes, from_rows, start, weight, bias, states, kept, r
         project(hidden, weight, room[low:stop])
         for i in range(stop - low):
             row = first + low + i
-            gates_of(from_rows[row], room[low + i], bias, kept[row])
+            gates_of(from_rows[row], room[low + i], bias, kept[row], start.shape[1])
             _last_state(kept[row], hidden[i], states[row])
         before, first = first, first + batch_sizes[step]
 
@@ -82,10 +82,10 @@ def _run_back(low, high, batch_sizes, weight, start, states, kept, grads, earlie
         for i in range(stop - low):
             row = first + low + i
             copy(hidden[i], earlier[row])
-            to_row = to_projections[row]
+            grad, cell, to_row = grad_states[row], kept[row], to_projections[row]
+            to_sides = to_row[: 3 * channels], to_row[3 * channels :]
             gates_backward(
-                *(grad_states[row], _ONE, hidden[i], kept[row], to_hidden[i]),
-                *(to_row[: 3 * channels], to_row[3 * channels :], sums),
+                grad, _ONE, hidden[i], cell, to_hidden[i], to_sides[0], to_sides[1], sums, channels
             )
         to_step = to_projections[first + low : first + stop]
         add_to_rows(to_step, 3 * channels, weight, to_hidden)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from treefold.operators.binary_gru_fold import fold_binary_gru
+from treefold.operators.binary_gru_loops import loops_for
 from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.operator import Operator
 from treefold.operators.plain_cells import gru_step
@@ -117,18 +118,22 @@ class BinaryGRU(Operator):
             groups, nodes = plain(source, *parameters)
         else:
             tensors = (source, *parameters)
+            precision = _multiplication_type(table)
+            keeps = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+            loops = loops_for(source, precision)
             work = Work(
                 plan,
-                plan.leaves if rows is None else rows[plan.leaves].long(),
+                plan.leaves if rows is None else rows.index_select(0, plan.leaves).long(),
                 row_shape=(prod(table.shape[1:-1]), self.channels),
                 shared=len(table) < plan.num_rows,
-                precision=_multiplication_type(table),
+                precision=precision,
                 plain=plain,
                 is_permutation=rows is None and len(table) == plan.num_rows,
-                keeps=torch.is_grad_enabled() and any(each.requires_grad for each in tensors),
+                keeps=keeps,
                 shows_nodes=shows_nodes,
+                runs_per_chunk=loops.runs_per_chunk(keeps),
             )
-            groups, nodes = fold_binary_gru(work, *tensors)
+            groups, nodes = fold_binary_gru(loops, work, *tensors)
         return groups.to(table.dtype), None if nodes is None else nodes.to(table.dtype)
 
     def _parameters_of_fold(self) -> Parameters:

@@ -16,6 +16,9 @@ from treefold.operators.compiled_threads import max_parts
 from treefold.operators.workspace import Lease
 from treefold.reduction import TreePlan
 
+RUNS_PER_THREAD = 16
+"""Into how many runs one thread cuts a chunk: projections of 400 kB each."""
+
 
 class _Memory(NamedTuple):
     """What the way back needs of the way forward."""
@@ -30,6 +33,10 @@ class _Memory(NamedTuple):
 
 class CompiledLoops:
     """What `TorchLoops` does, with gates in one pass over memory and no calls in between."""
+
+    def runs_per_chunk(self, keeps: bool) -> int:
+        """So many that a thread's share of a run's projections stays in its core's cache."""
+        return max(1, RUNS_PER_THREAD // max_parts())
 
     def forward(
         self, work: Work, x: Tensor, parameters: Parameters, groups: Tensor

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from treefold.operators.binary_gru_loops import loops_for
+from treefold.operators.binary_gru_loops import Loops
 from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.second_order import differentiable_gradients
 
@@ -18,10 +18,10 @@ class FoldBinaryGRU(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, work: Work, x: Tensor, *parameters: Tensor
+        ctx: Any, loops: Loops, work: Work, x: Tensor, *parameters: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """The groups, and the nodes if they are to be shown."""
-        loops, feature = loops_for(x, work.precision), x.shape[1:]
+        feature = x.shape[1:]
         groups = x.new_empty(work.plan.num_groups, *feature)
         nodes, memory = loops.forward(
             work, _rows(work, x), Parameters(*parameters), _rows(work, groups)
@@ -38,10 +38,10 @@ class FoldBinaryGRU(torch.autograd.Function):
         work: Work = ctx.work
         if torch.is_grad_enabled():
             inputs = (x, *parameters)
-            return (None, *differentiable_gradients(work.plain(*inputs), inputs, grads))
+            return (None, None, *differentiable_gradients(work.plain(*inputs), inputs, grads))
         given = [None if grad is None else _rows(work, grad) for grad in grads]
         grad_x, *others = ctx.loops.backward(work, _rows(work, x), ctx.memory, *given)
-        return None, grad_x.view(x.shape), *others
+        return None, None, grad_x.view(x.shape), *others
 
 
 def _rows(work: Work, x: Tensor) -> Tensor:
@@ -49,12 +49,12 @@ def _rows(work: Work, x: Tensor) -> Tensor:
     return x.contiguous().view(len(x), *work.row_shape)
 
 
-def fold_binary_gru(work: Work, *tensors: Tensor) -> tuple[Tensor, Tensor | None]:
+def fold_binary_gru(loops: Loops, work: Work, *tensors: Tensor) -> tuple[Tensor, Tensor | None]:
     """The groups and, if they are to be shown, the nodes: of rows `x` and five parameters."""
     result: tuple[Tensor, Tensor | None]
     if torch.is_autocast_enabled(tensors[0].device.type):  # precision is ours to choose
         with torch.autocast(tensors[0].device.type, enabled=False):
-            result = FoldBinaryGRU.apply(work, *tensors)  # type: ignore[no-untyped-call]
+            result = FoldBinaryGRU.apply(loops, work, *tensors)  # type: ignore[no-untyped-call]
     else:
-        result = FoldBinaryGRU.apply(work, *tensors)  # type: ignore[no-untyped-call]
+        result = FoldBinaryGRU.apply(loops, work, *tensors)  # type: ignore[no-untyped-call]
     return result

@@ -14,6 +14,10 @@ from treefold.operators.binary_gru_work import Parameters, Work
 class Loops(Protocol):
     """From rows `[rows, inner, channels]` to groups, level by level, and back."""
 
+    def runs_per_chunk(self, keeps: bool) -> int:
+        """Into how many runs a chunk is best cut, if a gradient is to come and if not."""
+        ...
+
     def forward(
         self, work: Work, x: Tensor, parameters: Parameters, groups: Tensor
     ) -> tuple[Tensor | None, Any]:

@@ -37,6 +37,10 @@ class _Memory(NamedTuple):
 class TorchLoops:
     """One multiplication and a dozen element-wise operations per run."""
 
+    def runs_per_chunk(self, keeps: bool) -> int:
+        """Few, as each costs a dozen calls; more where there is little else to wait for."""
+        return 1 if keeps else 4
+
     def forward(
         self, work: Work, x: Tensor, parameters: Parameters, groups: Tensor
     ) -> tuple[Tensor | None, _Memory]:

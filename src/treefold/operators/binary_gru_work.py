@@ -12,7 +12,7 @@ from torch import Tensor
 from treefold.reduction import TreePlan
 
 CHUNK = 1024 * 128
-"""Numbers of state per run of pairs, so that a run's projections stay in cache."""
+"""Numbers of state in a run of pairs, or in a few runs."""
 
 PlainFold: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 
@@ -44,6 +44,7 @@ class Work:
     are done in `precision`. `plain` is the same fold in differentiable operations.
     `is_permutation` says that every row of the input is one leaf; `keeps` that a gradient is to
     come; `shows_nodes` that somebody wants the nodes, whose memory then is not ours to use again.
+    A run is a chunk, cut into `runs_per_chunk`.
     """
 
     plan: TreePlan
@@ -55,6 +56,7 @@ class Work:
     is_permutation: bool
     keeps: bool
     shows_nodes: bool
+    runs_per_chunk: int
 
     @property
     def num_states(self) -> int:
@@ -63,8 +65,8 @@ class Work:
 
     @property
     def pairs_per_run(self) -> int:
-        """How many pairs of rows make a run: fewer if that is all there is to their time."""
-        numbers = CHUNK if self.keeps else CHUNK // 16
+        """How many pairs of rows make a run."""
+        numbers = CHUNK // self.runs_per_chunk
         return max(1, numbers // max(1, prod(self.row_shape)))
 
     @property

@@ -61,7 +61,7 @@ class ChunkedPlan:
             )
         parts = table.new_empty(self.join.num_rows, *table.shape[1:])
         for chunk in self.chunks:
-            here = rows[self.order[chunk.rows]]
+            here = rows.index_select(0, self.order[chunk.rows])
             parts[chunk.parts] = _tensor(tree_reduce(op, TableRows(table, here), chunk.plan))
         return _tensor(tree_reduce(op, parts, self.join))
 
