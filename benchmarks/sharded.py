@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("case", choices=["processes", "graph"])
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int, default=20_000_000)
-    parser.add_argument("--budget", type=int, default=16 << 20)
+    parser.add_argument("--budget", type=int, default=32 << 20)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.case == "processes":
