@@ -57,7 +57,7 @@ class Training:
         self.model = self.routine.model().train()
         if which == "pyg":
             put_theirs_into(self.model)
-        self.optimizer = build_optimizer(self.model, experiment.training)
+        self.optimizer = build_optimizer(self.model, experiment.training, torch.device("cpu"))
 
     def step(self, batch: GraphData) -> float:
         loss, _ = self.routine.loss(self.model, batch)
