@@ -1,6 +1,7 @@
 """Whole graphs in bounded memory, and training on parts of them."""
 
 from importlib.util import find_spec
+from itertools import islice
 
 import pytest
 import torch
@@ -83,20 +84,43 @@ def test_every_neighbour_is_as_likely_as_any_other():
     assert float((often - 0.4).abs().max()) < 0.04  # five standard deviations
 
 
-def test_a_model_learns_from_sampled_neighbours():
+def batches_of_ours(x, edge_index):
+    sampler, generator = NeighbourSampler(edge_index, NODES, [25]), seeded()
+    while True:
+        seeds = torch.randperm(NODES, generator=generator)[:64]
+        part = sampler.sample(seeds, generator)
+        yield x[part.nodes], part.edge_index, seeds
+
+
+def batches_of_pyg(x, edge_index):
+    from torch_geometric.data import Data  # noqa: PLC0415
+    from torch_geometric.loader import NeighborLoader  # noqa: PLC0415
+
+    graph = Data(x=x, edge_index=edge_index)
+    while True:
+        for batch in NeighborLoader(graph, [25], batch_size=64, shuffle=True):
+            yield batch.x, batch.edge_index, batch.input_id
+
+
+needs_pygs_loader = pytest.mark.skipif(
+    not (find_spec("pyg_lib") or find_spec("torch_sparse")),
+    reason="PyG's NeighborLoader needs pyg_lib or torch_sparse",
+)
+
+
+@pytest.mark.parametrize(
+    "batches", [batches_of_ours, pytest.param(batches_of_pyg, marks=needs_pygs_loader)]
+)
+def test_a_model_learns_from_sampled_neighbours(batches):
     """The label of a node is the largest first feature among its neighbours."""
     torch.manual_seed(0)
     x, edge_index = graph()
     label = torch.full((NODES,), -3.0).scatter_reduce(0, edge_index[1], x[edge_index[0], 0], "amax")
     conv, head = SAGEConv((WIDTH, WIDTH), WIDTH, aggr=LCMAggregation(WIDTH)), nn.Linear(WIDTH, 1)
     optimizer = torch.optim.Adam([*conv.parameters(), *head.parameters()], lr=0.01)
-    sampler, generator = NeighbourSampler(edge_index, NODES, [25]), seeded()
     losses = []
-    for _ in range(60):
-        seeds = torch.randperm(NODES, generator=generator)[:64]
-        part = sampler.sample(seeds, generator)
-        rows = x[part.nodes]
-        out = head(conv((rows, rows[:64]), part.edge_index)).squeeze(1)
+    for rows, edges, seeds in islice(batches(x, edge_index), 60):
+        out = head(conv((rows, rows[: len(seeds)]), edges)).squeeze(1)
         loss = nn.functional.mse_loss(out, label[seeds])
         losses.append(loss.item())
         optimizer.zero_grad()
@@ -105,10 +129,7 @@ def test_a_model_learns_from_sampled_neighbours():
     assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
 
 
-@pytest.mark.skipif(
-    not (find_spec("pyg_lib") or find_spec("torch_sparse")),
-    reason="PyG's NeighborLoader needs pyg_lib or torch_sparse",
-)
+@needs_pygs_loader
 def test_pyg_s_own_loader_works_too():
     from torch_geometric.data import Data  # noqa: PLC0415
     from torch_geometric.loader import NeighborLoader  # noqa: PLC0415
