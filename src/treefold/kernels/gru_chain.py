@@ -83,9 +83,9 @@ def _run_back(low, high, batch_sizes, weight, start, states, kept, grads, earlie
             row = first + low + i
             copy(hidden[i], earlier[row])
             grad, cell, to_row = grad_states[row], kept[row], to_projections[row]
-            to_sides = to_row[: 3 * channels], to_row[3 * channels :]
+            to_x, to_state = to_row[: 3 * channels], to_row[3 * channels :]
             gates_backward(
-                grad, _ONE, hidden[i], cell, to_hidden[i], to_sides[0], to_sides[1], sums, channels
+                grad, _ONE, hidden[i], cell, to_hidden[i], to_x, to_state, sums, channels
             )
         to_step = to_projections[first + low : first + stop]
         add_to_rows(to_step, 3 * channels, weight, to_hidden)

@@ -16,8 +16,8 @@ from treefold.operators.compiled_threads import max_parts
 from treefold.operators.workspace import Lease
 from treefold.reduction import TreePlan
 
-RUNS_PER_THREAD = 16
-"""Into how many runs one thread cuts a chunk: projections of 400 kB each."""
+RUNS_PER_CHUNK = 16
+"""With one thread: the projections of a run are then 400 kB."""
 
 
 class _Memory(NamedTuple):
@@ -36,7 +36,7 @@ class CompiledLoops:
 
     def runs_per_chunk(self, keeps: bool) -> int:
         """So many that a thread's share of a run's projections stays in its core's cache."""
-        return max(1, RUNS_PER_THREAD // max_parts())
+        return max(1, RUNS_PER_CHUNK // max_parts())
 
     def forward(
         self, work: Work, x: Tensor, parameters: Parameters, groups: Tensor

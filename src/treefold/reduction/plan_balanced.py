@@ -51,7 +51,7 @@ def plan_within(
     in_order = kind.argsort(descending=True, stable=True)
     tall, singles, _ = in_order.split([sum(num_of_height[1:]), num_of_height[0], num_empty])
 
-    # index_select and masked_select cost a third less than brackets, and this is nothing else.
+    # index_select and masked_select take a third to two thirds of the time of brackets.
     total, start = sizes.index_select(0, tall), starts.index_select(0, tall)
     shift = heights.index_select(0, tall) - 1
     slots = 1 << shift

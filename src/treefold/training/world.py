@@ -53,8 +53,10 @@ class World:
 
     def seed(self, seed: int) -> None:
         """Seed what is drawn here; `torch.manual_seed` takes a millisecond to reach absent GPUs."""
-        everywhere = self.device.type != "cpu"
-        (torch.manual_seed if everywhere else torch.default_generator.manual_seed)(seed)
+        if self.device.type == "cpu":
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
 
     def backward(self, loss: Tensor) -> None:
         """Gradients, averaged over processes."""
