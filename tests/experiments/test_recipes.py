@@ -102,6 +102,8 @@ def test_every_name_of_the_paper_s_table_is_there():
         ("task.saturate=false", lambda row: row.task.saturate is False),
         ("task.k=3", lambda row: row.task.k == 3),
         ("evaluation.sizes=1,2,4", lambda row: row.evaluation.sizes == (1, 2, 4)),
+        ("evaluation.sizes=[1, 2, 4]", lambda row: row.evaluation.sizes == (1, 2, 4)),
+        ("evaluation.balanced_sizes=[]", lambda row: row.evaluation.balanced_sizes == ()),
         ("model.channels=16", lambda row: row.model.channels == 16),
         ("aggregator.options.associativity=0.5",
          lambda row: row.aggregator.options["associativity"] == 0.5),
@@ -126,6 +128,7 @@ def test_an_override_is_typed_by_the_recipe(assignment, read):
         ("training.epochs=0", "training.epochs is 0; expected more than 0"),
         ("training.optimizer=adma", "unknown optimizer 'adma'; did you mean adam"),
         ("task.saturate=perhaps", "expected bool"),
+        ("evaluation.sizes=few", "evaluation.sizes is 'few'; expected ints with commas between"),
     ],
 )
 def test_a_wrong_override_says_what_would_be_right(assignment, message):

@@ -16,7 +16,7 @@ def bench_rows(
     sizes: str,
     rows: str | None,
     sets: int,
-    batch_size: int,
+    batch_size: int | None,
     fraction: float,
     preset: str,
     out: Path,

@@ -58,13 +58,18 @@ def _parse(text: str, kind: Any, key: str) -> Any:
         if kind is bool:
             return {"true": True, "false": False}[text.lower()]
         if get_origin(kind) is tuple:
-            return tuple(get_args(kind)[0](item) for item in text.split(","))
+            return tuple(get_args(kind)[0](item) for item in text.strip("[]()").split(",") if item)
         if kind in (int, float, str):
             return kind(text)
         return json.loads(text)
     except (ValueError, KeyError):
-        name = getattr(kind, "__name__", str(kind))
-        raise ValueError(f"{key} is {text!r}; expected {name}") from None
+        raise ValueError(f"{key} is {text!r}; expected {_in_words(kind)}") from None
+
+
+def _in_words(kind: Any) -> str:
+    if get_origin(kind) is tuple:
+        return f"{get_args(kind)[0].__name__}s with commas between them"
+    return getattr(kind, "__name__", str(kind))
 
 
 def _literal(text: str) -> Any:

@@ -58,19 +58,25 @@ def time_experiment(
     preset: str,
     sizes: tuple[int, ...],
     num_sets: int,
-    batch_size: int,
+    batch_size: int | None,
     fraction: float,
     out: Path,
     world: World,
     repeats: int = 3,
 ) -> Record:
-    """Time every size of an experiment at a preset; leave the record `set-speed/<row>/<preset>`."""
+    """Time every size of an experiment at a preset; leave the record `set-speed/<row>/<preset>`.
+
+    A `batch_size` of None is that of the preset.
+    """
     row = experiment.name.partition("/")[2]
+    training = experiment.training
+    if batch_size is not None:
+        training = dataclasses.replace(training, batch_size=batch_size)
     experiment = dataclasses.replace(
         experiment,
         name=f"set-speed/{row}",
         task=dataclasses.replace(experiment.task, num_train=num_sets),
-        training=dataclasses.replace(experiment.training, batch_size=batch_size),
+        training=training,
         reported={},
     )
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
