@@ -52,6 +52,7 @@ class GraphRoutine(Routine):
             towers=model.towers,
             divide=model.divide,
             readout=model.readout,
+            linear_output=model.linear_output,
             mean_log_degree=self.task.degree_averages().logarithmic,
             **choice.options,
         )

@@ -45,6 +45,8 @@ class GraphModel:
     towers: int = 4
     divide: bool = True
     readout: str = "set2set"
+    linear_output: bool = field(default=False, metadata=_ADDED)
+    """Answers may be any number; PNA's pass a leaky ReLU, behind which the Laplacian is easily stuck."""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ class MultiTaskNetwork(nn.Module):
     taken as they are: self-loops and repeated edges count, nodes without edges get what the
     aggregator gives for an empty group.
 
+    Answers pass a leaky ReLU, as in PNA's code, unless `linear_output`. A target whose mean is 0, such
+    as the Laplacian, easily ends up on its flat side, and then nothing is learned of it.
+
     `first` and `next_` map (states, `Neighbours`) to new states; `readout` maps (states,
     `GraphLayout`) to `out_channels` numbers a graph.
     """
@@ -47,17 +50,19 @@ class MultiTaskNetwork(nn.Module):
         readout: nn.Module,
         node_targets: int = 3,
         graph_targets: int = 3,
+        linear_output: bool = False,
     ) -> None:
         super().__init__()
         self.in_channels, self.channels = in_channels, channels
         self.first, self.next = first, next_
         self.gru = nn.GRUCell(channels, channels)
         self.readout = readout
-        self.node_head = mlp([channels] * 3 + [node_targets], nn.LeakyReLU, nn.LeakyReLU)
+        last = nn.Identity if linear_output else nn.LeakyReLU
+        self.node_head = mlp([channels] * 3 + [node_targets], nn.LeakyReLU, last)
         self.graph_head = mlp(
             [int(readout.out_channels), channels, channels, graph_targets],  # type: ignore[arg-type]
             nn.ReLU,
-            nn.LeakyReLU,
+            last,
             batch_norm=True,
         )
 
@@ -105,6 +110,7 @@ def multi_task_network(
     towers: int = 4,
     divide: bool = True,
     readout: str = SET2SET,
+    linear_output: bool = False,
     in_channels: int = 2,
     mean_log_degree: float | None = None,
     **options: Any,
@@ -114,6 +120,7 @@ def multi_task_network(
     - `divide`: whether towers share the channels (PNA) or each has all (the paper, for learned
       aggregators). Towers of the first convolution always get all of the few input channels.
     - `readout`: `set2set`, or the name of an aggregator over the nodes of a graph.
+    - `linear_output`: without PNA's leaky ReLU behind the last layer of both heads.
     - `mean_log_degree`: δ of PNA's scalers, from the training graphs; others have no use for it.
     - `options`: of the aggregator, such as `associativity`.
     """
@@ -137,4 +144,4 @@ def multi_task_network(
         if readout == SET2SET
         else AggregatorReadout(aggregator(readout, channels))
     )
-    return MultiTaskNetwork(in_channels, channels, first, next_, pool)
+    return MultiTaskNetwork(in_channels, channels, first, next_, pool, linear_output=linear_output)
