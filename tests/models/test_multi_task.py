@@ -67,6 +67,31 @@ def test_one_graph_goes_through_the_steps_of_the_benchmark(name):
     torch.testing.assert_close(graph_targets, made.graph_head(pooled))
 
 
+def test_linear_answers_are_those_before_the_leaky_relu():
+    leaky, linear = network("sum"), network("sum", linear_output=True)
+    x, edges = random_graph(7, 1)
+    squeezed, answers = (torch.cat([y.flatten() for y in m(x, edges)]) for m in (leaky, linear))
+    assert (answers < 0).any()
+    assert (answers > 0).any()
+    torch.testing.assert_close(squeezed, F.leaky_relu(answers))
+
+
+def reach(**options):
+    """How much of a node's input is left in its state after twelve layers, at the start."""
+    torch.manual_seed(0)
+    made = multi_task_network("sum", channels=8, towers=2, **options).double().eval()
+    x, edges = random_graph(24, 1)
+    layout = treefold.models.GraphLayout.of(24, edges)
+    changed = x.clone()
+    changed[0] += 0.1
+    return (made.states(changed, layout) - made.states(x, layout))[0].norm() / 0.1
+
+
+def test_a_gru_that_starts_as_a_copy_carries_inputs_to_the_last_layer():
+    assert reach() < 1e-5
+    assert reach(starts_as_copy=True) > 1e-3
+
+
 @pytest.mark.parametrize("readout", ["set2set", "binary-gru"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_graph_is_answered_alike_whatever_else_is_in_the_batch(name, readout):

@@ -105,7 +105,7 @@ def _experiment(name: str, row: Row, preset_name: str) -> Experiment:
 
 
 def _at(preset: GraphPreset, name: str, row: Row) -> Experiment:
-    model = row.model
+    model = dataclasses.replace(row.model, **preset.model)
     if model.channels == WIDE.channels and preset.wide is not None:
         model = dataclasses.replace(model, channels=preset.wide)
     options = {**preset.options.get(row.aggregator, {}), **row.options}

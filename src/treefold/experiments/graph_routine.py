@@ -53,6 +53,7 @@ class GraphRoutine(Routine):
             divide=model.divide,
             readout=model.readout,
             linear_output=model.linear_output,
+            starts_as_copy=model.starts_as_copy,
             mean_log_degree=self.task.degree_averages().logarithmic,
             **choice.options,
         )

@@ -46,7 +46,9 @@ class GraphModel:
     divide: bool = True
     readout: str = "set2set"
     linear_output: bool = field(default=False, metadata=_ADDED)
-    """Answers may be any number; PNA's pass a leaky ReLU, behind which the Laplacian is easily stuck."""
+    """Answers without PNA's leaky ReLU, on whose flat side the Laplacian easily ends up."""
+    starts_as_copy: bool = field(default=False, metadata=_ADDED)
+    """The GRU begins as nearly a copy of a node's state; PNA's forgets it after some layers."""
 
 
 @dataclass(frozen=True)
