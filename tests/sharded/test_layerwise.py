@@ -108,6 +108,7 @@ needs_pygs_loader = pytest.mark.skipif(
 )
 
 
+@pytest.mark.filterwarnings("ignore:Using 'NeighborSampler' without")
 @pytest.mark.parametrize(
     "batches", [batches_of_ours, pytest.param(batches_of_pyg, marks=needs_pygs_loader)]
 )
@@ -130,11 +131,14 @@ def test_a_model_learns_from_sampled_neighbours(batches):
 
 
 @needs_pygs_loader
-def test_pyg_s_own_loader_works_too():
+@pytest.mark.filterwarnings("ignore:Using 'NeighborSampler' without")
+def test_pyg_s_own_loader_gives_the_same_for_all_neighbours_in_its_order():
     from torch_geometric.data import Data  # noqa: PLC0415
     from torch_geometric.loader import NeighborLoader  # noqa: PLC0415
+    from torch_geometric.utils import sort_edge_index  # noqa: PLC0415
 
     x, edge_index = graph()
+    edge_index = sort_edge_index(edge_index, num_nodes=NODES, sort_by_row=False)
     loader = NeighborLoader(Data(x=x, edge_index=edge_index), [-1], batch_size=50)
     conv = sage()
     whole = conv((x, x), edge_index)

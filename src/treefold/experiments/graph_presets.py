@@ -18,7 +18,7 @@ class GraphPreset:
     training: Training | None = None
     wide: int | None = None
     """Channels of the rows that have 128."""
-    model: dict[str, bool] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
     """What this preset changes in the network of every row."""
     evaluation: GraphEvaluation = field(default_factory=lambda: GraphEvaluation(ALL_SPLITS))
     task: dict[str, Any] = field(default_factory=dict)
