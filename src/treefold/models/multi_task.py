@@ -24,8 +24,8 @@ from treefold.names import by_name
 from treefold.shapes import Float
 
 SET2SET = "set2set"
-COPY_BIAS = -2.0
-"""Of an update gate that takes nine tenths of a node's new state from its old one."""
+COPY_BIAS = -1.0
+"""Of an update gate that takes three quarters of a node's new state from its old one."""
 
 
 class MultiTaskNetwork(nn.Module):
