@@ -36,7 +36,7 @@ def test_it_keeps_a_mixture_of_both_arguments_or_writes_a_new_value():
     assert not torch.allclose(ab, ba)
 
 
-@pytest.mark.parametrize("options", [{}, {"selects": False}, {"writes": False}])
+@pytest.mark.parametrize("options", [{}, {"selects": False}, {"writes": False}, {"stretch": 0.1}])
 def test_it_is_commutative(options):
     COMMUTATIVITY.assert_holds(make(**options), A, B, atol=1e-14)
 
@@ -63,6 +63,26 @@ def test_what_shut_gates_copy_does_not_wear_away():
     assert ((folded == rows).any(0)).all()
 
 
+@pytest.mark.parametrize(("stretch", "copies"), [(0.0, False), (0.1, True)])
+def test_a_stretched_gate_shuts_for_good_where_a_sigmoid_does_not(stretch, copies):
+    """At 3, a sigmoid is 0.95; stretched by 0.1 it is cut off at 1."""
+    op = make(selects=False, stretch=stretch)
+    with torch.no_grad():
+        op.keep_and_new.weight.zero_()
+        op.keep_and_new.bias.fill_(3.0)
+    assert torch.equal(op(A, B), (A + B) / 2) is copies
+
+
+def test_stretched_gates_are_sigmoids_that_are_stretched_and_cut_off():
+    op, x = make(stretch=0.1), torch.linspace(-4, 4, 9, dtype=torch.float64)
+    expected = (1.2 * torch.sigmoid(x) - 0.1).clamp(0, 1)
+    torch.testing.assert_close(op._gate(x), expected)
+    assert expected[0] == 0.0
+    assert expected[-1] == 1.0
+    with pytest.raises(ValueError, match=r"stretch is -0.1; expected 0 or more"):
+        make(stretch=-0.1)
+
+
 def test_the_hidden_layer_is_as_wide_as_the_rows_unless_told_otherwise():
     assert make().select.in_features == 4
     assert make(hidden_channels=7).select.in_features == 7
@@ -76,8 +96,9 @@ def test_resetting_draws_all_layers_anew():
     assert same == ["identity"]
 
 
-def test_its_gradients_are_those_of_finite_differences():
-    op = GatedSelection(2, hidden_channels=2).double()
+@pytest.mark.parametrize("stretch", [0.0, 0.1])
+def test_its_gradients_are_those_of_finite_differences(stretch):
+    op = GatedSelection(2, hidden_channels=2, stretch=stretch).double()
     arguments = [normal(2, 2, seed=seed).requires_grad_() for seed in (1, 2)]
     inputs = (*arguments, *[each for name, each in op.named_parameters() if name != "identity"])
     assert gradcheck(lambda a, b, *_: op(a, b), inputs)

@@ -56,6 +56,7 @@ def lambda_sweep(preset: str) -> list[Experiment]:
 
 _ONLY_COPIES = {"operator_options": {"writes": False}}
 _ONLY_MEANS = {"operator_options": {"selects": False}}
+_STRETCHED = {"operator_options": {"stretch": 0.1}}
 _LAWS = {"associativity": 1.0, "law_nodes": 64, "law_reduction": "mean"}
 _CONSISTENT = {"consistency": 0.5, "law_reduction": "mean"}
 ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -66,6 +67,7 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "gated-selection-assoc": ("gated-selection", _LAWS),
     "gated-selection-copies": ("gated-selection", _ONLY_COPIES),
     "gated-selection-means": ("gated-selection", _ONLY_MEANS),
+    "gated-selection-stretched": ("gated-selection", _STRETCHED),
 }
 """What makes a monoid hold on large sets? An aggregator and its options, by the name of the row."""
 

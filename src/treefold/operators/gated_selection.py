@@ -17,6 +17,9 @@ class GatedSelection(Operator):
     of a copy is still exact: what one merge gets right, a thousand merges do not wear away. An
     average of both argument orders, as in Binary-GRU, cannot copy.
 
+    A sigmoid never shuts for good, and rare states meet gates that are far from shut. With
+    `stretch`, a gate is a sigmoid stretched beyond 0 and 1 by that much, and cut off there.
+
     Without `selects`, s is ½ everywhere; without `writes`, k is 1.
     """
 
@@ -27,8 +30,12 @@ class GatedSelection(Operator):
         *,
         selects: bool = True,
         writes: bool = True,
+        stretch: float = 0.0,
     ) -> None:
         super().__init__(channels)
+        if not stretch >= 0:
+            raise ValueError(f"stretch is {stretch}; expected 0 or more")
+        self.stretch = stretch
         hidden_channels = channels if hidden_channels is None else hidden_channels
         self.hidden = nn.Linear(channels, 2 * hidden_channels)
         self.select = nn.Linear(hidden_channels, channels, bias=False) if selects else None
@@ -54,8 +61,14 @@ class GatedSelection(Operator):
             chosen = (a + b) / 2
         else:
             # `lerp` is exact at both ends. Under autocast, layers give another type of number.
-            chosen = torch.lerp(b, a, self.select(ab - ba).sigmoid().to(a.dtype))
+            chosen = torch.lerp(b, a, self._gate(self.select(ab - ba)).to(a.dtype))
         if self.keep_and_new is None:
             return chosen
         keep, new = self.keep_and_new(ab + ba).to(a.dtype).chunk(2, -1)
-        return torch.lerp(new.tanh(), chosen, keep.sigmoid())
+        return torch.lerp(new.tanh(), chosen, self._gate(keep))
+
+    def _gate(self, x: Tensor) -> Tensor:
+        gate = x.sigmoid()
+        if not self.stretch:
+            return gate
+        return ((1 + 2 * self.stretch) * gate - self.stretch).clamp(0, 1)
