@@ -49,23 +49,27 @@ class Compiled:
 
     def combine(self, projections, bias, rows, out, kept):
         from treefold.kernels import binary_gru  # noqa: PLC0415 (needs numba)
+        from treefold.kernels.compiling import width_of  # noqa: PLC0415 (needs numba)
 
+        span = (0, len(out), width_of(out.shape[2]))
         where = torch.arange(len(rows)) if projections.where is None else projections.where
         arrays = [projections.source.flatten(2), where, bias, rows, out]
         if self.is_final:
-            binary_gru.combine_finally(*(each.numpy() for each in arrays), 0, len(out))
+            binary_gru.combine_finally(*(each.numpy() for each in arrays), *span)
         else:
             arrays.append(kept.flatten(2))
-            binary_gru.combine(*(each.numpy() for each in arrays), 0, len(out))
+            binary_gru.combine(*(each.numpy() for each in arrays), *span)
 
     def combine_backward(self, grad, rows, kept, grad_rows, grad_projections, grad_bias):
         from treefold.kernels import binary_gru  # noqa: PLC0415 (needs numba)
+        from treefold.kernels.compiling import width_of  # noqa: PLC0415 (needs numba)
 
         source, where = grad_projections
         adds, where = where is not None, torch.arange(len(rows)) if where is None else where
         arrays = [grad, rows, kept.flatten(2), grad_rows, source.flatten(2), where]
         arrays = [each.numpy() for each in arrays]
-        binary_gru.combine_backward(*arrays, adds, grad_bias.numpy(), 0, len(grad))
+        span = (0, len(grad), width_of(grad.shape[2]))
+        binary_gru.combine_backward(*arrays, adds, grad_bias.numpy(), *span)
 
     def bias_room(self, bias):
         return bias.new_zeros(NUM_KEPT * bias.numel() // NUM_PROJECTIONS)
@@ -125,7 +129,7 @@ def combined(arithmetic, cell, rows, where=None):
 
 
 @pytest.mark.parametrize("where", [None, "elsewhere"])
-@pytest.mark.parametrize("channels", [1, 3, 8, 33])
+@pytest.mark.parametrize("channels", [1, 3, 16, 33, 128])
 def test_gates_combine_projections_into_the_mean_of_both_cells(work, where, channels):
     arithmetic, dtype = work
     cell, rows = cell_of(dtype, channels), normal(2 * PAIRS, INNER, channels, dtype=dtype)

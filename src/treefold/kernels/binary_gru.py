@@ -4,20 +4,25 @@ Arrays are float32 and contiguous, with the same axes as in `operators.binary_gr
 torch calls these loops stand in for, except that the last two axes of projections and of what is
 kept are one. Row i's projections are `projections[where[i]]`.
 
-Each loop is compiled for the usual numbers of channels `n`, and for any other: where the compiler
-knows how long a loop is, it takes down to a third of the time.
+Where the compiler knows how long a loop is, it takes down to a third of the time. An array's number
+of axes is part of its type, so `width`, an array that is never read, tells the number of channels.
 """
 
 import numpy as np
 
-from treefold.kernels.compiling import compiled, in_place
+from treefold.kernels.compiling import compiled, num_channels
 from treefold.kernels.gru_cell import add, gates_backward, gates_of, sigmoid, tanh
 
 _HALF = np.float32(0.5)
 
 
-@in_place
-def _combine(projections, where, bias, rows, out, kept, start, stop, n):
+@compiled
+def combine(projections, where, bias, rows, out, kept, start, stop, width):
+    """Write a ⊕ b into `out`, and what its gradient needs into `kept`, from one pair to another.
+
+    `bias` is that of reset and update (both sides together), new and hidden new.
+    """
+    n = num_channels(width, out)
     for pair in range(start, stop):
         for i in range(out.shape[1]):
             from_a, from_b = projections[where[2 * pair], i], projections[where[2 * pair + 1], i]
@@ -32,26 +37,9 @@ def _combine(projections, where, bias, rows, out, kept, start, stop, n):
 
 
 @compiled
-def combine(projections, where, bias, rows, out, kept, start, stop):
-    """Write a ⊕ b into `out`, and what its gradient needs into `kept`, from one pair to another.
-
-    `bias` is that of reset and update (both sides together), new and hidden new.
-    """
-    n = out.shape[2]
-    if n == 16:
-        _combine(projections, where, bias, rows, out, kept, start, stop, 16)
-    elif n == 32:
-        _combine(projections, where, bias, rows, out, kept, start, stop, 32)
-    elif n == 64:
-        _combine(projections, where, bias, rows, out, kept, start, stop, 64)
-    elif n == 128:
-        _combine(projections, where, bias, rows, out, kept, start, stop, 128)
-    else:
-        _combine(projections, where, bias, rows, out, kept, start, stop, n)
-
-
-@in_place
-def _combine_finally(projections, where, bias, rows, out, start, stop, n):
+def combine_finally(projections, where, bias, rows, out, start, stop, width):
+    """What `combine` does where no gradient is to come, in one loop per pair."""
+    n = num_channels(width, out)
     for pair in range(start, stop):
         for i in range(out.shape[1]):
             from_a, from_b = projections[where[2 * pair], i], projections[where[2 * pair + 1], i]
@@ -71,23 +59,9 @@ def _combine_finally(projections, where, bias, rows, out, start, stop, n):
 
 
 @compiled
-def combine_finally(projections, where, bias, rows, out, start, stop):
-    """What `combine` does where no gradient is to come, in one loop per pair."""
-    n = out.shape[2]
-    if n == 16:
-        _combine_finally(projections, where, bias, rows, out, start, stop, 16)
-    elif n == 32:
-        _combine_finally(projections, where, bias, rows, out, start, stop, 32)
-    elif n == 64:
-        _combine_finally(projections, where, bias, rows, out, start, stop, 64)
-    elif n == 128:
-        _combine_finally(projections, where, bias, rows, out, start, stop, 128)
-    else:
-        _combine_finally(projections, where, bias, rows, out, start, stop, n)
-
-
-@in_place
-def _take_back(grad, rows, kept, grad_rows, into, where, adds, grad_bias, start, stop, n):
+def combine_backward(grad, rows, kept, grad_rows, into, where, adds, grad_bias, start, stop, width):
+    """Add to `grad_rows` and `grad_bias`; write the gradients of projections, or add to them."""
+    n = num_channels(width, grad)
     scratch = np.empty((2, into.shape[2]), np.float32)
     for pair in range(start, stop):
         a, b = 2 * pair, 2 * pair + 1
@@ -103,21 +77,3 @@ def _take_back(grad, rows, kept, grad_rows, into, where, adds, grad_bias, start,
             if adds:
                 add(into_a, to_a)
                 add(into_b, to_b)
-
-
-@compiled
-def combine_backward(
-    grad, rows, kept, grad_rows, grad_projections, where, adds, grad_bias, start, stop
-):
-    """Add to `grad_rows` and `grad_bias`; write `grad_projections`, or add to them."""
-    n, into, to = grad.shape[2], grad_projections, grad_rows
-    if n == 16:
-        _take_back(grad, rows, kept, to, into, where, adds, grad_bias, start, stop, 16)
-    elif n == 32:
-        _take_back(grad, rows, kept, to, into, where, adds, grad_bias, start, stop, 32)
-    elif n == 64:
-        _take_back(grad, rows, kept, to, into, where, adds, grad_bias, start, stop, 64)
-    elif n == 128:
-        _take_back(grad, rows, kept, to, into, where, adds, grad_bias, start, stop, 128)
-    else:
-        _take_back(grad, rows, kept, to, into, where, adds, grad_bias, start, stop, n)

@@ -119,9 +119,9 @@ def _make(part, num_parts, states, tree, run, table, weight, bias, kept, rooms):
     project(own_rows, weight, projections[first_own : first_own + num_own])
     nodes = _nodes(states, run, tree.children)
     if len(kept):
-        combine(projections, rooms.where, bias, rows, nodes, kept, first, last)
+        combine(projections, rooms.where, bias, rows, nodes, kept, first, last, rooms.width)
     else:
-        combine_finally(projections, rooms.where, bias, rows, nodes, first, last)
+        combine_finally(projections, rooms.where, bias, rows, nodes, first, last, rooms.width)
 
 
 @on_threads
@@ -182,7 +182,7 @@ def _take_back(part, num_parts, states, grad_states, tree, run, table, weight, k
     grad_nodes = _nodes(grad_states, run, tree.children)
     combine_backward(
         *(grad_nodes, rows, kept, grad_rows, projections, rooms.where, adds, sums.bias[part]),
-        *(first, last),
+        *(first, last, rooms.width),
     )
 
     for i in range(num_own):

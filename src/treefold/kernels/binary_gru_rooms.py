@@ -24,6 +24,8 @@ class Size(NamedTuple):
     shows_nodes: bool
     inner: int
     channels: int
+    width: np.ndarray
+    """What `width_of` gives for the channels."""
 
     @property
     def weight_shape(self) -> tuple[int, int]:
@@ -75,6 +77,8 @@ class Rooms(NamedTuple):
     """`[rows of a run]`: which projection each row has."""
     own: np.ndarray
     """`[rows of a run]`: which rows are not the table's, from the first of each part on."""
+    width: np.ndarray
+    """What `width_of` gives for the channels."""
 
 
 class Sums(NamedTuple):
@@ -123,7 +127,7 @@ def cut_rooms(block, size):
     projections, rest = cut(block, (size.num_parts, projected, size.inner, per_row))
     rows, rest = cut(rest, (_NUM_ROWS, size.rows_per_run, size.inner, size.channels))
     where, own = np.empty(size.rows_per_run, np.int64), np.empty(size.rows_per_run, np.int64)
-    return Rooms(projections, rows, where, own), rest
+    return Rooms(projections, rows, where, own, size.width), rest
 
 
 @compiled

@@ -1,5 +1,6 @@
 """How loops are compiled here: at their first use, for the types they meet, and kept on disk."""
 
+import numpy as np
 from numba import njit
 
 # Fused multiply-adds are welcome; nothing else about floats is loosened.
@@ -15,3 +16,22 @@ in_place = njit(inline="always", **_OPTIONS)
 def share(part, num_parts, count):
     """From where to where one of several parts goes, of `count` things."""
     return part * count // num_parts, (part + 1) * count // num_parts
+
+
+_ANY = 5
+_WIDTHS = {channels: np.empty((1,) * axes) for axes, channels in enumerate((16, 32, 64, 128), 1)}
+_ANY_WIDTH = np.empty((1,) * _ANY)
+
+
+def width_of(channels: int) -> np.ndarray:
+    """An array whose type tells loops for how many channels they are to be compiled.
+
+    Each of 16, 32, 64 and 128 has loops of its own, from its first use on; all others share some.
+    """
+    return _WIDTHS.get(channels, _ANY_WIDTH)
+
+
+@in_place
+def num_channels(width, rows):
+    """How many channels `width` tells of, or else the length of the last of three axes."""
+    return 8 << width.ndim if width.ndim < _ANY else rows.shape[2]

@@ -11,6 +11,7 @@ from treefold.kernels.binary_gru_ends import Cell, Ends, Gradients
 from treefold.kernels.binary_gru_fold import fold, fold_back
 from treefold.kernels.binary_gru_levels import MIN_NUMBERS, Tree
 from treefold.kernels.binary_gru_rooms import Size
+from treefold.kernels.compiling import width_of
 from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.compiled_threads import max_parts
 from treefold.operators.workspace import Lease
@@ -95,6 +96,7 @@ def _size(work: Work, x: Tensor) -> Size:
         shows_nodes=work.shows_nodes,
         inner=inner,
         channels=channels,
+        width=width_of(channels),
     )
 
 
