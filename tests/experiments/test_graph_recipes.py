@@ -79,6 +79,18 @@ def test_departures_from_the_paper_are_named_even_at_its_own_preset():
     assert "training.patience is None; the paper has 1000" in quick
 
 
+def test_departures_follow_what_is_overridden():
+    (row,) = find_experiment("multi-task/binary-gru-assoc", "quick")
+    assert any("its associativity loss; here it is 0.01" in note for note in row.departures)
+    changed, _ = override(
+        row, ["task.variant=corrected", "task.num_extrapolation=320", "model.channels=128"]
+    )
+    assert changed.reported == row.reported
+    assert "15 to 24 nodes, and `connected` means connected" in changed.departures[0]
+    assert "task.num_extrapolation is 320; the paper has 1280" in changed.departures
+    assert not any("model.channels" in note for note in changed.departures)
+
+
 def test_one_catalogue_knows_sets_and_graphs():
     assert list(FAMILIES) == ["sets", "graphs", "real graphs"]
     assert find_experiment("second-minimum/gru", "quick")[0].model.channels == 128

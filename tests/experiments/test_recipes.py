@@ -136,6 +136,17 @@ def test_a_wrong_override_says_what_would_be_right(assignment, message):
         override(find_experiment(ONE, "smoke")[0], [assignment])
 
 
+def test_what_is_overridden_is_a_departure_and_another_question_has_no_published_answer():
+    (row,) = find_experiment("second-minimum/binary-gru", "paper")
+    assert row.departures == ()
+    changed, _ = override(row, ["training.epochs=5"])
+    assert changed.departures == ("training.epochs is 5; the paper has 1000",)
+    assert changed.reported == row.reported != {}
+    third, _ = override(row, ["task.k=3"])
+    assert third.departures == ("task.k is 3; the paper has 2",)
+    assert third.reported == {}
+
+
 def test_unknown_names_suggest_near_ones():
     with pytest.raises(ValueError, match="did you mean second-minimum"):
         find_experiment("second-minimun", "quick")

@@ -139,11 +139,12 @@ def test_gates_combine_projections_into_the_mean_of_both_cells(work, where, chan
         torch.testing.assert_close(out, ((cell(a, b) + cell(b, a)) / 2).view_as(out))
 
 
-def test_gradients_reach_states_and_projections_as_autograd_says(differentiable):
+@pytest.mark.parametrize("channels", [32, 48])
+def test_gradients_reach_states_and_projections_as_autograd_says(differentiable, channels):
     arithmetic, dtype = differentiable
-    cell = cell_of(dtype, 48)
-    rows = normal(2 * PAIRS, INNER, 48, dtype=dtype)
-    grad = normal(PAIRS, INNER, 48, seed=4, dtype=dtype)
+    cell = cell_of(dtype, channels)
+    rows = normal(2 * PAIRS, INNER, channels, dtype=dtype)
+    grad = normal(PAIRS, INNER, channels, seed=4, dtype=dtype)
     _, kept = combined(arithmetic, cell, rows)
     weight, bias = stacked(cell)
     projections = project(rows, weight)

@@ -19,7 +19,7 @@ def override(experiment: Experiment, assignments: list[str]) -> tuple[Experiment
         if not sign:
             raise ValueError(f"{assignment!r} is no assignment; expected key=value")
         experiment, made[key] = _assign(experiment, key, text)
-    return experiment, made
+    return experiment.restate(experiment), made
 
 
 def keys_of(experiment: Experiment) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from treefold.experiments.published import compared
 from treefold.experiments.realworld_presets import REALWORLD_PRESETS, RealWorldPreset
 from treefold.experiments.realworld_published import REPORTED
 from treefold.experiments.recipe import (
@@ -15,7 +16,6 @@ from treefold.experiments.recipe import (
     TowerModel,
     Training,
 )
-from treefold.experiments.set_experiments import differences
 from treefold.names import by_name
 from treefold.tasks.realworld import CIFAR10, MNIST, ZINC, GraphTask, MolHIV
 
@@ -111,16 +111,16 @@ class Row:
     aggregator: str
     network: str
     options: dict[str, Any] = field(default_factory=dict)
-    departures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 TABLE_ROWS = {
     "mpnn-sum": Row("sum", "mpnn"),
     "mpnn-max": Row("max", "mpnn"),
-    "pna": Row("pna", "pna", departures=(_DEVIATION,)),
+    "pna": Row("pna", "pna", notes=(_DEVIATION,)),
     "gru": Row("gru", "learned"),
     "binary-gru": Row("binary-gru", "learned"),
-    "binary-gru-assoc": Row("binary-gru-assoc", "learned", departures=(_WEIGHT,)),
+    "binary-gru-assoc": Row("binary-gru-assoc", "learned", notes=(_WEIGHT,)),
 }
 """The rows of the figure that are built here, and the one that the paper could not afford."""
 
@@ -139,11 +139,11 @@ def rows_of(experiment: str, rows: dict[str, Row], preset: str) -> list[Experime
 def _experiment(name: str, column: Column, row: Row, preset_name: str) -> Experiment:
     made = _at(by_name(REALWORLD_PRESETS, preset_name, "preset"), name, column, row)
     paper = _at(REALWORLD_PRESETS["paper"], name, column, row)
-    departures = (*_departures(name, column, row), *row.departures, *differences(made, paper))
-    return dataclasses.replace(made, reported=REPORTED.get(name, {}), departures=departures)
+    notes = (*_notes(name, column, row), *row.notes)
+    return compared(made, paper, REPORTED.get(name, {}), notes)
 
 
-def _departures(name: str, column: Column, row: Row) -> list[str]:
+def _notes(name: str, column: Column, row: Row) -> list[str]:
     plain = isinstance(column.pna, PlainModel)
     found = [_SMALL] if plain else [_LAST] if name in REPORTED else []
     if row.network == "learned":

@@ -148,6 +148,10 @@ class Reported:
     source: str
 
 
+def _as_it_is(experiment: "Experiment") -> "Experiment":
+    return experiment
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One row of a table: a task, an aggregator, a network, and how to train it."""
@@ -161,6 +165,10 @@ class Experiment:
     model: Any = field(default_factory=Model)
     reported: dict[str, Reported] = field(default_factory=dict)
     departures: tuple[str, ...] = ()
+    restate: Callable[["Experiment"], "Experiment"] = field(
+        default=_as_it_is, repr=False, compare=False
+    )
+    """Gives a changed experiment with what is reported and departed from brought up to date."""
 
     def recipe(self) -> dict[str, Any]:
         """All of it that decides the numbers, as plain data."""

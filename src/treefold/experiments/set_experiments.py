@@ -1,10 +1,10 @@
 """The set experiments: every row of the paper's 2nd-minimum table, the λ sweep, other tasks."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from treefold.experiments.presets import PRESETS, Preset
+from treefold.experiments.published import compared
 from treefold.experiments.recipe import AggregatorChoice, Experiment, Reported
 from treefold.names import by_name
 from treefold.tasks import SET_TASKS
@@ -87,9 +87,7 @@ def _experiment(
     made = _at(preset, name, task, row, options or {})
     paper = _at(PRESETS["paper"], name, task, row, options or {})
     reported = REPORTED.get(row, {}) if name == f"second-minimum/{row}" else {}
-    return dataclasses.replace(
-        made, reported=reported, departures=tuple(differences(made, paper)) if reported else ()
-    )
+    return compared(made, paper, reported) if reported else made
 
 
 def _at(preset: Preset, name: str, task: str, row: str, options: dict[str, Any]) -> Experiment:
@@ -101,17 +99,6 @@ def _at(preset: Preset, name: str, task: str, row: str, options: dict[str, Any])
         training=preset.training,
         evaluation=preset.evaluation,
     )
-
-
-def differences(made: Experiment, paper: Experiment) -> list[str]:
-    """Where a recipe leaves the paper's, in words, found by comparing the two."""
-    found = []
-    for part in ("task", "aggregator", "model", "training"):
-        for entry in dataclasses.fields(getattr(made, part)):
-            value, published = (getattr(getattr(e, part), entry.name) for e in (made, paper))
-            if value != published:
-                found.append(f"{part}.{entry.name} is {value}; the paper has {published}")
-    return found
 
 
 EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
