@@ -12,7 +12,7 @@ from treefold.experiments.overrides import keys_of, override
 from treefold.experiments.presets import PRESETS
 from treefold.experiments.recipe import Training, experiment_from_recipe
 from treefold.experiments.set_experiments import EXPERIMENTS, LAMBDAS, REPORTED, find_experiment
-from treefold.experiments.set_routine import Balanced, parse_cases
+from treefold.experiments.set_routine import Balanced, parse_cases, summary
 from treefold.tasks import SET_TASKS
 
 ONE = "second-minimum/binary-gru"
@@ -128,6 +128,12 @@ def test_an_override_is_typed_by_the_recipe(assignment, read):
         ("training.epochs=0", "training.epochs is 0; expected more than 0"),
         ("training.optimizer=adma", "unknown optimizer 'adma'; did you mean adam"),
         ("task.saturate=perhaps", "expected bool"),
+        ("training.clip_norm=-1", "training.clip_norm is -1.0; expected more than 0, or none"),
+        ("training.clip_norm=0", "training.clip_norm is 0.0; expected more than 0, or none"),
+        ("model.channels=0", "model.channels is 0; expected more than 0"),
+        ("evaluation.sizes=0,3", "evaluation.sizes has 0; expected sizes from 1 up"),
+        ("evaluation.elements_per_batch=0", "elements_per_batch is 0; expected more than 0"),
+        ("task.num_evaluation=0", "num_evaluation is 0; expected 1 or more"),
         ("evaluation.sizes=few", "evaluation.sizes is 'few'; expected ints with commas between"),
     ],
 )
@@ -182,3 +188,9 @@ def test_balanced_sets_are_scored_beside_uniform_ones():
     assert metrics["balanced_accuracy"] == {"16": 1.0, "200": 1.0}
     assert metrics["accuracy@balanced-200"] == metrics["accuracy@32"] == 1.0
     assert routine.shown(Balanced(16), 1.0) == {"size": "balanced 16", "accuracy": 1.0}
+
+
+def test_the_mean_over_training_sizes_is_that_of_all_of_them_or_none():
+    every = {size: 1.0 / size for size in (1, 2, 3, 4, 32)}
+    assert summary(every, 4) == {"accuracy@1-4": pytest.approx(25 / 48), "accuracy@32": 1 / 32}
+    assert summary({1: 1.0, 3: 0.5, 200: 0.25}, 4) == {"accuracy@200": 0.25}

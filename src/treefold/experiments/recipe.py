@@ -1,6 +1,6 @@
 """Recipes: everything a run depends on, as frozen dataclasses that go into its record."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -18,6 +18,12 @@ _ADDED = {"added": True}
 the new record of a recipe are the same."""
 
 
+def _require_positive(part: str, settings: Any, names: Iterable[str]) -> None:
+    for name in names:
+        if not getattr(settings, name) > 0:
+            raise ValueError(f"{part}.{name} is {getattr(settings, name)}; expected more than 0")
+
+
 @dataclass(frozen=True)
 class AggregatorChoice:
     """An aggregator by name, with the options of its constructor; `oracle` is the exact monoid."""
@@ -31,6 +37,9 @@ class Model:
     """The network around the aggregator."""
 
     channels: int = 128
+
+    def __post_init__(self) -> None:
+        _require_positive("model", self, ["channels"])
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,9 @@ class GraphModel:
     starts_as_copy: bool = field(default=False, metadata=_ADDED)
     """The GRU begins as nearly a copy of a node's state; PNA's forgets it after some layers."""
 
+    def __post_init__(self) -> None:
+        _require_positive("model", self, ["channels", "towers"])
+
 
 @dataclass(frozen=True)
 class TowerModel:
@@ -68,6 +80,9 @@ class TowerModel:
     num_layers: int = 4
     dropout: float = 0.0
 
+    def __post_init__(self) -> None:
+        _require_positive("model", self, ["channels", "out_channels", "towers", "num_layers"])
+
 
 @dataclass(frozen=True)
 class PlainModel:
@@ -76,6 +91,9 @@ class PlainModel:
     channels: int = 80
     num_layers: int = 4
     dropout: float = 0.3
+
+    def __post_init__(self) -> None:
+        _require_positive("model", self, ["channels", "num_layers"])
 
 
 @dataclass(frozen=True)
@@ -105,9 +123,13 @@ class Training:
     """Stop as soon as the schedule `plateau` has gone below it."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "learning_rate", "validate_every"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"training.{name} is {getattr(self, name)}; expected more than 0")
+        _require_positive(
+            "training", self, ["epochs", "batch_size", "learning_rate", "validate_every"]
+        )
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(
+                f"training.clip_norm is {self.clip_norm}; expected more than 0, or none"
+            )
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"training.patience is {self.patience}; expected 1 or more, or none")
         if not 0 < self.plateau_factor < 1:
@@ -130,6 +152,13 @@ class Evaluation:
     balanced_sizes: tuple[int, ...] = field(default=(), metadata=_ADDED)
     """Sizes at which sets with evenly spread answers are evaluated as well."""
 
+    def __post_init__(self) -> None:
+        _require_positive("evaluation", self, ["elements_per_batch"])
+        for name in ("sizes", "balanced_sizes"):
+            smallest = min(getattr(self, name), default=1)
+            if smallest < 1:
+                raise ValueError(f"evaluation.{name} has {smallest}; expected sizes from 1 up")
+
 
 @dataclass(frozen=True)
 class GraphEvaluation:
@@ -137,6 +166,9 @@ class GraphEvaluation:
 
     splits: tuple[str, ...]
     graphs_per_batch: int = 256
+
+    def __post_init__(self) -> None:
+        _require_positive("evaluation", self, ["graphs_per_batch"])
 
 
 @dataclass(frozen=True)

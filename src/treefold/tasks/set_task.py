@@ -34,7 +34,10 @@ class SetTask(ABC):
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 16:
             raise ValueError(f"integers of {self.bits} bits; expected 1 to 16")
-        for name in ("num_train", "max_train_size", "num_validation", "validation_size"):
+        for name in (
+            *("num_train", "num_validation", "num_evaluation"),
+            *("max_train_size", "validation_size"),
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected 1 or more")
 
