@@ -9,6 +9,7 @@ BY_SIZE = "accuracy"
 BALANCED_BY_SIZE = "balanced_accuracy"
 SECONDS_BY_SIZE = "seconds_per_epoch_by_size"
 RATIOS = "log10_ratio"
+RATIOS_OF_MEANS = "log10_ratio_of_means"
 
 
 def check_record(record: Record) -> None:
@@ -43,8 +44,8 @@ def check_record(record: Record) -> None:
         elif metric == SECONDS_BY_SIZE:
             for size in _sizes(metric, value):
                 _require_repeats(value, size)
-        elif metric == RATIOS:
-            for split in _splits(value):
+        elif metric in (RATIOS, RATIOS_OF_MEANS):
+            for split in _splits(metric, value):
                 _require_number(metric, value, split)
         elif "@" in metric or metric in _SCALARS:
             _require_number("metrics", record.metrics, metric)
@@ -76,9 +77,9 @@ def _sizes(metric: str, value: Any) -> list[str]:
     return list(value)
 
 
-def _splits(value: Any) -> list[str]:
+def _splits(metric: str, value: Any) -> list[str]:
     if not isinstance(value, Mapping):
-        raise ValueError(f"`{RATIOS}` is {value!r:.60}; expected numbers by split")
+        raise ValueError(f"`{metric}` is {value!r:.60}; expected numbers by split")
     return list(value)
 
 

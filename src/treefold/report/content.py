@@ -8,7 +8,7 @@ from pathlib import Path
 from treefold.report.figure import Figure, with_own_slugs
 from treefold.report.figure_accuracy import accuracy_figure
 from treefold.report.figure_balanced import balanced_figure
-from treefold.report.figure_ratio import ratio_figure
+from treefold.report.figure_ratio import ratio_figures
 from treefold.report.figure_speed import speed_figure
 from treefold.report.figure_sweep import sweep_figure
 from treefold.report.figure_training import curve_figures, law_figures
@@ -66,7 +66,7 @@ def _figures(groups: Sequence[Group], styles: dict[str, Style]) -> list[Figure]:
     results = [
         *(accuracy_figure(members, styles) for members in compared),
         *(balanced_figure(members, styles) for members in compared),
-        *(ratio_figure(members, styles) for members in compared),
+        *(figure for members in compared for figure in ratio_figures(members, styles)),
         *(sweep_figure(members, groups, styles) for members in compared),
         *(speed_figure(members, styles) for members in compared),
     ]

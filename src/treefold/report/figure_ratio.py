@@ -1,19 +1,34 @@
-"""Errors on graphs larger than in training, as in the paper's figure fig:pna_extrapolation."""
+"""Errors on graphs larger than in training, as in the paper's figure fig:pna_extrapolation.
+
+The paper does not say how it averages over the six targets, so both ways are drawn.
+"""
 
 import re
 from collections.abc import Sequence
 
-from treefold.report.checks import RATIOS
+from treefold.report.checks import RATIOS, RATIOS_OF_MEANS
 from treefold.report.figure import Axis, Figure, Line, curve, slug_of
 from treefold.report.figure_notes import note_of, sources_of
 from treefold.report.groups import Group
+from treefold.report.published_ratios import SOURCE, published_ratios
 from treefold.report.spread import Spread, fold
 from treefold.report.styles import GREY, Style
 
+READINGS = {
+    RATIOS: "The mean over the six targets of log10 of an error divided by that of",
+    RATIOS_OF_MEANS: "log10 of the mean error over the six targets divided by that of",
+}
 
-def ratio_figure(groups: Sequence[Group], styles: dict[str, Style]) -> Figure | None:
+
+def ratio_figures(groups: Sequence[Group], styles: dict[str, Style]) -> list[Figure]:
+    """Both readings of the figure, as far as there are numbers for them."""
+    found = (_figure(groups, styles, reading) for reading in READINGS)
+    return [figure for figure in found if figure]
+
+
+def _figure(groups: Sequence[Group], styles: dict[str, Style], reading: str) -> Figure | None:
     """One curve for each row over the splits with sizes in their names; None without any."""
-    drawn = {group: found for group in groups if (found := ratios_of(group))}
+    drawn = {group: found for group in groups if (found := ratios_of(group, reading))}
     if not drawn:
         return None
     first = next(iter(drawn))
@@ -23,30 +38,57 @@ def ratio_figure(groups: Sequence[Group], styles: dict[str, Style]) -> Figure | 
               styles[group.row].colour, styles[group.row].dash, "lines+markers")
         for group, found in drawn.items()
     ]  # fmt: skip
+    published = [_published(group, styles[group.row], sizes) for group in drawn]
     ends = (min(sizes), max(sizes))
     constant = Line("constant answer", ends, (0.0, 0.0), GREY, dash="dot")
+    of_means = "" if reading == RATIOS else ", means over targets"
     return Figure(
-        slug_of("ratio", first.experiment, first.variant),
-        f"Error against graph size: {first.experiment}",
+        slug_of("ratio" if reading == RATIOS else "ratio-of-means", first.experiment,
+                first.variant),
+        f"Error against graph size{of_means}: {first.experiment}",
         note_of(list(drawn), styles),
-        "The mean over the six targets of log10 of an error divided by that of the best constant "
-        "answer in training: below 0 is better than knowing nothing of the graph.",
+        " ".join(_caption(reading, list(drawn), any(published))),
         Axis("nodes in the graph", ticks=tuple(sorted(sizes)),
              labels=tuple(sizes[middle] for middle in sorted(sizes))),
         Axis("log10 (error / error of a constant answer)"),
-        tuple(line for line in (constant, *lines) if line),
+        tuple(line for line in (constant, *lines, *published) if line),
         (),
         sources_of(list(drawn), styles),
     )  # fmt: skip
 
 
-def ratios_of(group: Group) -> list[tuple[str, float, Spread]]:
+def _caption(reading: str, groups: Sequence[Group], has_published: bool) -> list[str]:
+    sentences = [
+        f"{READINGS[reading]} the best constant answer in training: below 0 is better than "
+        "knowing nothing of the graph."
+    ]
+    tasks = [group.runs[0].record.recipe.get("task", {}) for group in groups]
+    variants = sorted({task["variant"] for task in tasks if "variant" in task})
+    if variants:
+        sentences.append(f"Graphs: {', '.join(variants)}.")
+    if has_published:
+        sentences.append(f"Diamonds are PNA's, {SOURCE}, whichever reading they are of.")
+    return sentences
+
+
+def _published(group: Group, style: Style, sizes: dict[float, str]) -> Line | None:
+    found = published_ratios(group.experiment, group.row)
+    points = {middle: value for middle, value in found.items() if middle in sizes}
+    if not points:
+        return None
+    label = f"{style.label}, PNA's"
+    return Line(
+        label, tuple(points), tuple(points.values()), style.colour, mode="markers", in_legend=False
+    )
+
+
+def ratios_of(group: Group, reading: str) -> list[tuple[str, float, Spread]]:
     """Sizes in words, their middle, and the ratio over the seeds, the smallest graphs first."""
     found = []
-    splits = {split for run in group.finished for split in run.record.metrics.get(RATIOS, {})}
+    splits = {split for run in group.finished for split in run.record.metrics.get(reading, {})}
     for split in splits:
         bounds = re.fullmatch(r".*?(\d+)-(\d+)", split)
-        values = fold(run.record.metrics.get(RATIOS, {}).get(split) for run in group.finished)
+        values = fold(run.record.metrics.get(reading, {}).get(split) for run in group.finished)
         if bounds and values:
             low, high = map(int, bounds.groups())
             found.append((f"{low}–{high}", (low + high) / 2, values))
