@@ -1,6 +1,8 @@
 """Aggregators by name: what recipes and command lines say, and what every claim is tested on."""
 
 from collections.abc import Callable
+from functools import partial
+from inspect import signature
 from typing import Any
 
 from torch_geometric.nn import aggr as pyg
@@ -12,16 +14,24 @@ from treefold.aggregators.recurrent import RecurrentAggregation
 from treefold.names import by_name
 
 
+def _make_fixed(channels: int, aggregation: Callable[[], Any]) -> RaggedAggregation:
+    return FixedAggregation(aggregation(), channels)
+
+
 def _fixed(aggregation: Callable[[], Any]) -> Callable[..., RaggedAggregation]:
-    return lambda channels: FixedAggregation(aggregation(), channels)
+    return partial(_make_fixed, aggregation=aggregation)
 
 
 def _recurrent(cell: str) -> Callable[..., RaggedAggregation]:
-    return lambda channels, **options: RecurrentAggregation(channels, cell, **options)
+    return partial(RecurrentAggregation, cell=cell)
 
 
 def _lcm(operator: str, **defaults: Any) -> Callable[..., RaggedAggregation]:
-    return lambda channels, **options: LCMAggregation(channels, operator, **(defaults | options))
+    return partial(LCMAggregation, operator=operator, **defaults)
+
+
+_SETTLED = ("channels", "aggregation", "cell", "operator")
+"""What a name, and the number of channels, have decided already."""
 
 
 AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
@@ -48,4 +58,10 @@ AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
 
 def aggregator(name: str, channels: int, **options: Any) -> RaggedAggregation:
     """The aggregator of that name, for rows of `channels` numbers."""
-    return by_name(AGGREGATORS, name, "aggregator")(channels, **options)
+    make = by_name(AGGREGATORS, name, "aggregator")
+    known = {key: True for key in signature(make).parameters if key not in _SETTLED}
+    if options and not known:
+        raise ValueError(f"{name} takes no options; got {', '.join(options)}")
+    for option in options:
+        by_name(known, option, f"option of {name}")
+    return make(channels, **options)
