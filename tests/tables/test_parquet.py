@@ -14,15 +14,16 @@ import torch
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 
+import pandas as pd
 import psutil
 import pyarrow.parquet as pq
 from tables.trained import CHANNELS, run_folder
 
 from treefold import Groups, plan_tree, tree_reduce
+from treefold.cli.folding import fold_file
 from treefold.experiments.loading import best_model, experiment_of
 from treefold.records import Record
 from treefold.tables import MonoidAggregate, fold_table, load_fold
-from treefold.tables.columns import check_rows
 from treefold.tables.parquet import LOCAL_SETTINGS, write_result
 
 # Ray warns about its own future, in every process that uses it.
@@ -100,15 +101,17 @@ def test_a_file_of_many_row_groups_is_folded_by_workers_and_merged(address, run,
         row_group_size=500,
     )
     out = tmp_path / "out.parquet"
-    command = [run, tmp_path / "in.parquet", "--key", "user", "--on", "x", "--out", out]
+    command = [run, "in.parquet", "--key", "user", "--on", "x", "--out", "out.parquet"]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "treefold.cli", "fold", *map(str, command),
          "--decode", "--address", address],
         capture_output=True, text=True, timeout=170,
+        cwd=tmp_path,  # not that of the workers
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "2,000 rows of 7 keys folded" in done.stdout
-    assert "8 bracketings of 7 sets" in done.stdout
+    assert "over 7 keys with two or more rows (1,792 rows)" in done.stdout  # 256 of each
+    assert "of answers change with the tree" in done.stdout
     table = pq.read_table(out)
     assert table.schema.field("state").type == pa.list_(pa.float32(), CHANNELS)
     assert sum(table["num_rows"].to_pylist()) == 2000
@@ -195,22 +198,86 @@ def test_what_a_dead_worker_was_doing_is_done_again(fold, tmp_path):
         killer.join()
     assert killed, "no worker was found at work"
     assert (summary.num_keys, summary.num_rows, summary.num_bad) == (50, 400_000, 0)
-    assert float(summary.spread.largest.max()) > 0
+    assert float(summary.spread.distances.largest.max()) > 0
     counts = by_key(pq.read_table(tmp_path / "out.parquet"), "num_rows")
     assert counts == dict(enumerate(torch.bincount(user).tolist()))
 
 
 @pytest.mark.usefixtures("address")
-def test_what_fails_on_a_worker_is_said_in_a_line_and_leaves_nothing(fold, tmp_path):
+def test_what_fails_on_a_worker_is_said_in_a_line_and_leaves_nothing(fold, tmp_path, monkeypatch):
     source = tmp_path / "in.parquet"
     pq.write_table(pa.table({"user": list(range(999)), "x": [3] * 999}), source)
     data = bytearray(source.read_bytes())
     data[4:200] = bytes(196)  # pages are damaged, and the footer is not
     source.write_bytes(data)
+    nothing = pa.table({"user": pa.array([], pa.int64()), "x": pa.array([], pa.int64())})
+    monkeypatch.setattr("treefold.tables.parquet.sample_rows", lambda *_: nothing)
     with pytest.raises(RuntimeError, match=r"a worker failed: .") as caught:
         fold_table(fold, source, tmp_path / "out.parquet", key="user", on="x")
     assert "Traceback" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
+@pytest.mark.usefixtures("address")
+def test_null_keys_are_bad_rows_and_split_no_other_key(fold, tmp_path, monkeypatch):
+    context = ray.data.DataContext.get_current()  # blocks stay apart, as on different machines
+    monkeypatch.setattr(context, "shuffle_input_batch_bytes", 0, raising=False)
+    user = [1, None, 3, None, 5, 6, None, 8, 1, 3, None, 5]
+    table = pa.table({"user": pa.array(user, pa.int32()), "x": [9] * len(user)})
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    with pq.ParquetWriter(source, table.schema) as writer:  # groups of nulls, of others, of both
+        for first, last in [(0, 1), (1, 2), (2, 4), (4, 6), (6, 8), (8, 9), (9, 12)]:
+            writer.write_table(table.slice(first, last - first))
+    summary = fold_table(fold, source, out, key="user", on="x")
+    assert (summary.num_keys, summary.num_rows, summary.num_bad) == (6, 8, 4)
+    result = pq.read_table(out)
+    assert result.schema.names == ["user", "state", "num_rows", "num_bad"]
+    assert result.schema.field("user").type == pa.int32()
+    assert sorted(result["num_rows"].to_pylist()) == [0, 1, 1, 2, 2, 2]
+    assert by_key(result, "num_rows") == {None: 0, 1: 2, 3: 2, 5: 2, 6: 1, 8: 1}
+    bad = pq.read_table(tmp_path / "out.bad.parquet")
+    assert bad.schema.field("user").type == pa.int32()
+    assert bad["row"].to_pylist() == [1, 3, 6, 10]
+
+
+@pytest.mark.usefixtures("address")
+def test_a_table_of_null_keys_or_null_values_has_only_bad_rows(fold, tmp_path):
+    out = tmp_path / "out.parquet"
+    for name, keys, column in [("keys", pa.nulls(2), [1, 2]), ("x", [1, 1], pa.nulls(2))]:
+        source = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table({"user": keys, "x": column}), source, row_group_size=1)
+        summary = fold_table(fold, source, out, key="user", on="x", decode=True)
+        assert (summary.num_keys, summary.num_rows, summary.num_bad) == (1, 0, 2)
+        (row,) = pq.read_table(out).to_pylist()
+        assert (row["state"], row["answer"], row["num_bad"]) == (None, None, 2)
+
+
+@pytest.mark.usefixtures("address")
+def test_categories_are_keys_and_bad_rows_beyond_a_hundred_of_a_key_are_counted(
+    fold, run, tmp_path, capsys
+):
+    users = pa.array(["a", "b"] * 150).dictionary_encode()
+    x = [300 if row % 2 else 3 for row in range(300)]  # those of b are bad
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    pq.write_table(pa.table({"user": users, "x": x}), source, row_group_size=100)
+    fold_file(run, source, "user", "x", out, decode=False, address=None)
+    said = capsys.readouterr().out
+    assert "150 rows of 2 keys folded" in said
+    assert "150 rows could not be folded" in said
+    assert "50 of them are not in that file: it names at most 100 of a key" in said
+    assert by_key(pq.read_table(out), "num_bad") == {"a": 0, "b": 150}
+    assert pq.read_table(tmp_path / "out.bad.parquet").num_rows == 100
+
+
+@pytest.mark.parametrize("name", ["in.parquet", "out.bad.parquet"])
+def test_a_source_is_never_overwritten(fold, tmp_path, name):
+    pq.write_table(pa.table({"user": [1, 1], "x": [3, 4]}), tmp_path / name)
+    before = (tmp_path / name).read_bytes()
+    out = tmp_path / ("in.parquet" if name == "in.parquet" else "out.parquet")
+    with pytest.raises(ValueError, match=f"{name} would be written, and it is one of the files"):
+        fold_table(fold, tmp_path / name, out, key="user", on="x")
+    assert (tmp_path / name).read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_write_that_fails_leaves_the_old_result_and_nothing_else(tmp_path, monkeypatch):
@@ -228,21 +295,29 @@ def _full_disk(*_):
     raise OSError(28, "No space left on device")
 
 
-def test_integers_out_of_range_are_bad_and_the_rest_is_taken(fold):
-    checked = check_rows(pa.chunked_array([[3, -1], [None, 256, 255]]), fold)
-    assert checked.x.tolist() == [3, 255]
-    assert checked.good.tolist() == [0, 4]
-    assert checked.problems == {
-        1: "-1, expected an integer from 0 to 255",
-        2: "null",
-        3: "256, expected an integer from 0 to 255",
-    }
-
-
 def test_a_bad_row_in_a_plain_aggregation_is_an_error_that_names_it(fold):
     aggregation = MonoidAggregate(fold, on="x")
     with pytest.raises(ValueError, match=r"1 of 3 rows .* row 1 of column 'x', is null"):
         aggregation.aggregate_block(pa.table({"x": [1, None, 2]}))
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["a"], "column 'x' holds .*string; expected integers from 0 to 255, or lists of 8"),
+        ([0.5, None], "column 'x' holds double; expected .* cast whole numbers first"),
+    ],
+)
+def test_a_plain_aggregation_refuses_other_types(fold, column, message):
+    with pytest.raises(ValueError, match=message):
+        MonoidAggregate(fold, on="x").aggregate_block(pa.table({"x": column}))
+    with pytest.raises(ValueError, match=message):
+        MonoidAggregate(fold, on="x").aggregate_block(pd.DataFrame({"x": column}))
+
+
+def test_a_plain_aggregation_may_skip_a_block_of_nulls(fold):
+    aggregation = MonoidAggregate(fold, on="x", skip_nulls=True)
+    assert aggregation.aggregate_block(pa.table({"x": pa.nulls(3)})) is None
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,16 @@
 from pathlib import Path
 
 import torch
+from torch import nn
 
+from treefold import BinaryGRU
 from treefold.checkpoints import CheckpointStore
 from treefold.experiments.build import build_model
 from treefold.experiments.overrides import override
 from treefold.experiments.run import open_record
 from treefold.experiments.set_experiments import find_experiment
 from treefold.experiments.trainer import CHECKPOINTS
+from treefold.tables.model_fold import ModelFold
 from treefold.training.state import capture
 
 CHANNELS, NUM_VALUES = 8, 256
@@ -26,3 +29,10 @@ def run_folder(folder: Path, aggregator: str = "binary-gru") -> Path:
         capture(rng=False, model=build_model(experiment))
     )
     return folder
+
+
+def fresh_fold() -> ModelFold:
+    """A model to fold with, in memory."""
+    torch.manual_seed(0)
+    states, decoder = torch.randn(NUM_VALUES, CHANNELS), nn.Linear(CHANNELS, 8)
+    return ModelFold(BinaryGRU(CHANNELS), states, decoder)

@@ -15,7 +15,8 @@ def fold_file(
     """Fold a Parquet table with a run's model, and say what became of its rows."""
     warnings.simplefilter("ignore")  # Ray's own, about its future
     from treefold.tables import fold_table, load_fold, on_ray
-    from treefold.tables.parquet import bad_rows_path
+    from treefold.tables.bad_rows import bad_rows_path
+    from treefold.tables.limits import MOST_BAD_PER_KEY
 
     model = load_fold(run)
     if not sys.stderr.isatty():
@@ -23,10 +24,15 @@ def fold_file(
     with on_ray(address):
         summary = fold_table(model, source, out, key=key, on=on, decode=decode)
     print(f"{summary.num_rows:,} rows of {summary.num_keys:,} keys folded to {out}")
-    print(f"answers depend on merge order, on the first rows: {summary.spread}")
+    print(f"how far answers move with the order of merging: {summary.spread}")
     if summary.num_bad:
         print(f"{summary.num_bad:,} rows could not be folded; see {bad_rows_path(out)}")
         for line in summary.bad[:NUM_SHOWN]:
             print(f"  {line['file']} row {line['row']}, {key} {line[key]!r}: {line['problem']}")
         if summary.num_bad > NUM_SHOWN:
             print(f"  and {summary.num_bad - NUM_SHOWN:,} more")
+    if summary.num_unnamed:
+        print(
+            f"{summary.num_unnamed:,} of them are not in that file: it names at most "
+            f"{MOST_BAD_PER_KEY} of a key"
+        )

@@ -8,25 +8,30 @@ if TYPE_CHECKING:
     from treefold.tables.loading import fold_of, load_fold
     from treefold.tables.model_fold import ModelFold
     from treefold.tables.parquet import FoldSummary, fold_table, on_ray
+    from treefold.tables.spread import TableSpread, table_spread
 
 __all__ = [
     "FoldSummary",
     "ModelFold",
     "MonoidAggregate",
+    "TableSpread",
     "fold_of",
     "fold_table",
     "load_fold",
     "on_ray",
+    "table_spread",
 ]
 
 _MODULES = {
     "FoldSummary": "parquet",
     "ModelFold": "model_fold",
     "MonoidAggregate": "aggregate",
+    "TableSpread": "spread",
     "fold_of": "loading",
     "fold_table": "parquet",
     "load_fold": "loading",
     "on_ray": "parquet",
+    "table_spread": "spread",
 }
 
 

@@ -8,7 +8,7 @@ import torch
 from ray.data.aggregate import AggregateFnV2
 
 from treefold.reduction import Groups
-from treefold.tables.columns import check_rows
+from treefold.tables.columns import check_rows, check_type
 from treefold.tables.counter import Counter
 from treefold.tables.model_fold import ModelFold
 
@@ -24,7 +24,9 @@ class MonoidAggregate(AggregateFnV2[bytes, list[float]]):  # type: ignore[misc]
     alone are left out, and a key with nothing else gets null.
 
     Ray cuts and merges where it likes, so the tree is not the same from run to run; it is never
-    deeper than about 2 log2 n, see `treefold.tables.counter`.
+    deeper than about 2 log2 n, see `treefold.tables.counter`. How far answers move with it,
+    `treefold.tables.table_spread` measures on a sample. Remove rows with a null key first: Ray
+    may divide integer keys otherwise where a block has nulls, and give a key two results.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class MonoidAggregate(AggregateFnV2[bytes, list[float]]):  # type: ignore[misc]
         """The rows of one key in one block."""
         table = block if isinstance(block, pa.Table) else pa.Table.from_pandas(block)
         column = table[self._target_col_name]
+        check_type(column.type, self.fold, self._target_col_name)
         if self.skip_nulls:
             column = column.drop_null()
         checked = check_rows(column, self.fold)
@@ -79,23 +82,3 @@ class MonoidAggregate(AggregateFnV2[bytes, list[float]]):  # type: ignore[misc]
             state = Counter.from_bytes(accumulator).total(self.fold.operator)
         numbers: list[float] = state.squeeze(0).tolist()
         return numbers
-
-
-class JoinedLines(AggregateFnV2[str, str]):  # type: ignore[misc]
-    """The lines of a text column, at most `most` of them per key."""
-
-    def __init__(self, on: str, most: int) -> None:
-        self.most = most
-        super().__init__(on, lambda: "", on=on, ignore_nulls=False)
-
-    def aggregate_block(self, block: Any) -> str:
-        """The lines of one key in one block."""
-        texts: list[str] = block[self._target_col_name].to_pylist()
-        return self._cut("".join(texts))
-
-    def combine(self, current_accumulator: str, new: str) -> str:
-        """The lines of both."""
-        return self._cut(current_accumulator + new)
-
-    def _cut(self, text: str) -> str:
-        return "".join(text.splitlines(keepends=True)[: self.most])

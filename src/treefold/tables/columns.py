@@ -22,14 +22,18 @@ class CheckedRows:
     """By place in the column."""
 
 
-def check_type(kind: pa.DataType, fold: ModelFold, column: str) -> None:
-    """Refuse columns that hold neither integers nor lists of numbers."""
-    if pa.types.is_integer(kind) or _is_list_of_numbers(_storage(kind)):
+def check_type(kind: pa.DataType, fold: ModelFold, column: str, where: str = "") -> None:
+    """Refuse columns that hold neither integers nor lists of numbers; nulls alone may pass."""
+    plain = _storage(kind)
+    if pa.types.is_integer(plain) or pa.types.is_null(plain) or _is_list_of_numbers(plain):
         return
-    raise ValueError(
-        f"column {column!r} holds {kind}; expected integers from 0 to {fold.num_values - 1}, "
-        f"or lists of {fold.channels} floating-point numbers"
+    message = (
+        f"{where}column {column!r} holds {kind}; expected integers from 0 to "
+        f"{fold.num_values - 1}, or lists of {fold.channels} floating-point numbers"
     )
+    if pa.types.is_floating(plain):
+        message += "; cast whole numbers first (pandas makes floats of integers with NaN)"
+    raise ValueError(message)
 
 
 def check_rows(column: pa.ChunkedArray | pa.Array, fold: ModelFold) -> CheckedRows:
@@ -38,13 +42,16 @@ def check_rows(column: pa.ChunkedArray | pa.Array, fold: ModelFold) -> CheckedRo
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     problems = dict.fromkeys(_true(array.is_null()), "null")
-    if pa.types.is_integer(array.type):
+    if pa.types.is_integer(array.type) or pa.types.is_null(array.type):
         return _check_integers(array, fold, problems)
     return _check_lists(array, fold, problems)
 
 
 def _check_integers(array: pa.Array, fold: ModelFold, problems: dict[int, str]) -> CheckedRows:
-    in_range = pc.and_(pc.greater_equal(array, 0), pc.less(array, fold.num_values))
+    wide = pa.uint64() if pa.types.is_uint64(array.type) else pa.int64()  # holds all of them
+    array = array.cast(wide)
+    lowest, beyond = pa.scalar(0, wide), pa.scalar(fold.num_values, wide)
+    in_range = pc.and_(pc.greater_equal(array, lowest), pc.less(array, beyond))
     for place in _true(pc.invert(in_range)):
         found = array[place].as_py()
         problems[place] = f"{found}, expected an integer from 0 to {fold.num_values - 1}"

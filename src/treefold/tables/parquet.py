@@ -1,6 +1,5 @@
 """A Parquet table folded by key on Ray: partial states where rows lie, merged by the operator."""
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,21 +12,18 @@ import pyarrow.parquet as pq
 import ray
 from ray.data.aggregate import Sum
 
-from treefold.living import BracketingSpread
 from treefold.records import check_writable, replaced_atomically
-from treefold.tables.aggregate import JoinedLines, MonoidAggregate
+from treefold.tables.aggregate import MonoidAggregate
+from treefold.tables.bad_rows import JoinedLines, bad_rows_path, named_rows, write_bad_rows
 from treefold.tables.finish import Finish
+from treefold.tables.limits import MOST_BAD_PER_KEY, MOST_TASKS, num_partitions
 from treefold.tables.loading import load_fold
 from treefold.tables.model_fold import ModelFold
-from treefold.tables.partial_fold import BAD, NUM_BAD, NUM_ROWS, STATE, PartialFold, find_pieces
-from treefold.tables.sample_spread import spread_of_first_rows
-
-MOST_BAD_PER_KEY = 100
-"""Bad rows of a key that are named with their position; all are counted."""
-
-MOST_TASKS = 10_000
-"""Tasks in which a table is read, however many row groups it has."""
-
+from treefold.tables.partial_fold import PartialFold
+from treefold.tables.sample import sample_rows
+from treefold.tables.schema import BAD, FILE, NO_KEY, NUM_BAD, NUM_ROWS, ROW, STATE
+from treefold.tables.source import find_source, refuse_to_overwrite
+from treefold.tables.spread import TableSpread, table_spread
 
 LOCAL_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -48,9 +44,17 @@ class FoldSummary:
     num_bad: int
     """Rows that were not."""
     bad: list[dict[str, Any]] = field(default_factory=list)
-    """Where they are, and what is wrong: key, file, row (from 0) and problem."""
-    spread: BracketingSpread | None = None
-    """How far answers move with the cuts and merges of an engine, measured on the first rows."""
+    """Where they are, and what is wrong: key, file, row (from 0) and problem.
+
+    At most 100 for each key, so that a column of bad rows fits in memory; see `num_unnamed`.
+    """
+    spread: TableSpread | None = None
+    """How far answers move with the cuts and merges of an engine, measured on some keys."""
+
+    @property
+    def num_unnamed(self) -> int:
+        """Bad rows that are counted, and not among `bad`."""
+        return self.num_bad - len(self.bad)
 
 
 def fold_table(
@@ -66,28 +70,34 @@ def fold_table(
 
     The result has a row per key: its state, how many rows it stands for, how many were bad, and
     with `decode` the model's answer. Bad rows go to `<out>.bad.parquet`, if there are any. Both
-    files are whole or not there. Runs on the Ray that is running, or else on one of its own; what
-    a worker was doing when it died is done again by another.
+    files are whole or not there. What cannot be folded is a ValueError before any work begins, and
+    so is an `out` that is among the files to fold. Runs on the Ray that is running, whose workers
+    must see the files under the same absolute path, or else on one of its own; what a worker was
+    doing when it died is done again by another.
     """
     fold = checkpoint if isinstance(checkpoint, ModelFold) else load_fold(checkpoint)
-    pieces = find_pieces(source, key, on, fold)
+    table = find_source(source, key, on, fold)
+    refuse_to_overwrite(table, out, bad_rows_path(out))
     check_writable(out.parent)
-    if not pieces:
-        raise ValueError(f"{source} has no rows; there is nothing to fold")
+    sample = sample_rows(table, key, on, fold)
+    spread = table_spread(fold, sample, key=key, on=on, decode=decode)
     partial = ray.data.from_items(
-        pieces, override_num_blocks=min(len(pieces), MOST_TASKS)
-    ).map_batches(PartialFold(fold, key, on), batch_format="pyarrow", batch_size=None)
-    merged = merged_by_key(partial, fold, key, _num_partitions(len(pieces)))
-    finished = merged.map_batches(
-        Finish(fold if decode else None, fold.channels), batch_format="pyarrow"
+        table.pieces, override_num_blocks=min(len(table.pieces), MOST_TASKS)
+    ).map_batches(
+        PartialFold(fold, key, on, table.key_type), batch_format="pyarrow", batch_size=None
     )
-    summary = write_result(_batches(finished), key, out)
-    return replace(summary, spread=spread_of_first_rows(fold, pieces[0], key, on, decode))
+    num_cores = int(ray.cluster_resources().get("CPU", 1))
+    merged = merged_by_key(partial, fold, key, num_partitions(num_cores, len(table.pieces)))
+    finished = merged.map_batches(
+        Finish(fold if decode else None, fold.channels, key, table.key_type),
+        batch_format="pyarrow",
+    )
+    return replace(write_result(_batches(finished), key, out), spread=spread)
 
 
 def merged_by_key(partial: Any, fold: ModelFold, key: str, num_partitions: int) -> Any:
     """The dataset with a row per key, from one of partial states as `PartialFold` makes them."""
-    return partial.groupby(key, num_partitions=num_partitions).aggregate(
+    return partial.groupby([key, NO_KEY], num_partitions=num_partitions).aggregate(
         MonoidAggregate(fold, on=STATE, name=STATE, skip_nulls=True),
         Sum(NUM_ROWS, alias_name=NUM_ROWS),
         Sum(NUM_BAD, alias_name=NUM_BAD),
@@ -99,12 +109,13 @@ def write_result(batches: Iterator[pa.Table], key: str, out: Path) -> FoldSummar
     """Write batch by batch, so that the result need not fit in memory; bad rows beside it."""
     num_keys = num_rows = num_bad = 0
     bad: list[dict[str, Any]] = []
+    kind = pa.null()
     writer: pq.ParquetWriter | None = None
     with replaced_atomically(out) as temporary:
         try:
             for batch in batches:
-                for name, text in zip(batch[key].to_pylist(), batch[BAD].to_pylist(), strict=True):
-                    bad += [{key: name, **json.loads(line)} for line in text.splitlines()]
+                bad += named_rows(batch, key)
+                kind = batch.schema.field(key).type
                 batch = batch.drop_columns([BAD])
                 writer = writer or pq.ParquetWriter(temporary, batch.schema)
                 writer.write_table(batch)
@@ -114,19 +125,9 @@ def write_result(batches: Iterator[pa.Table], key: str, out: Path) -> FoldSummar
         finally:
             if writer is not None:
                 writer.close()
-    bad.sort(key=lambda line: (line["file"], line["row"]))
-    beside = bad_rows_path(out)
-    if bad:
-        with replaced_atomically(beside) as temporary:
-            pq.write_table(pa.Table.from_pylist(bad), temporary)
-    else:
-        beside.unlink(missing_ok=True)  # of an earlier fold
+    bad.sort(key=lambda line: (line[FILE], line[ROW]))
+    write_bad_rows(bad, key, kind, bad_rows_path(out))
     return FoldSummary(num_keys, num_rows, num_bad, bad)
-
-
-def bad_rows_path(out: Path) -> Path:
-    """Where the bad rows of a fold are named."""
-    return out.with_name(f"{out.stem}.bad.parquet")
 
 
 @contextmanager
@@ -165,11 +166,6 @@ def _batches(dataset: Any) -> Iterator[pa.Table]:
         while isinstance(cause.__cause__, Exception):
             cause = cause.__cause__
         raise RuntimeError(f"a worker failed: {cause}") from error
-
-
-def _num_partitions(num_pieces: int) -> int:
-    """Enough for all cores to merge, and no more than there is to merge."""
-    return max(1, min(2 * int(ray.cluster_resources().get("CPU", 1)), num_pieces))
 
 
 def _num_cores() -> int:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,45 +10,24 @@ import pyarrow.parquet as pq
 import torch
 
 from treefold.reduction import Groups
-from treefold.tables.columns import check_rows, check_type
+from treefold.tables.columns import check_rows
+from treefold.tables.limits import MOST_BAD_PER_KEY, ROWS_AT_ONCE
 from treefold.tables.model_fold import ModelFold
+from treefold.tables.schema import (
+    BAD,
+    FILE,
+    NO_KEY,
+    NUM_BAD,
+    NUM_ROWS,
+    PROBLEM,
+    ROW,
+    STATE,
+    plain_keys,
+    without_nulls,
+)
+from treefold.tables.source import find_pieces
 
-ROWS_AT_ONCE = 1 << 16
-"""Rows that are in memory at once; a key gets one partial state for each such batch."""
-
-STATE, NUM_ROWS, NUM_BAD, BAD = "state", "num_rows", "num_bad", "bad"
-"""Columns of partial results, besides the key's."""
-
-
-def find_pieces(source: Path, key: str, on: str, fold: ModelFold) -> list[dict[str, str | int]]:
-    """One entry per row group of a Parquet file, or of all in a folder, with its first row."""
-    files = sorted(source.rglob("*.parquet")) if source.is_dir() else [source]
-    if not files or not source.exists():
-        raise ValueError(f"{source} is no Parquet file and no folder with some; check the path")
-    pieces: list[dict[str, str | int]] = []
-    for path in files:
-        metadata = _checked_metadata(path, key, on, fold)
-        first = 0
-        for number in range(metadata.num_row_groups):
-            pieces.append({"file": str(path), "row_group": number, "first_row": first})
-            first += metadata.row_group(number).num_rows
-    return pieces
-
-
-def _checked_metadata(path: Path, key: str, on: str, fold: ModelFold) -> pq.FileMetaData:
-    try:
-        metadata = pq.read_metadata(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
-    schema = metadata.schema.to_arrow_schema()
-    for column in (key, on):
-        if column not in schema.names:
-            raise ValueError(f"{path} has no column {column!r}; it has {', '.join(schema.names)}")
-    check_type(schema.field(on).type, fold, on)
-    taken = {STATE, NUM_ROWS, NUM_BAD, BAD, "answer"}
-    if key in taken:
-        raise ValueError(f"the key is called {key!r}, as a column of the result; rename it")
-    return metadata
+__all__ = ["ROWS_AT_ONCE", "STATE", "PartialFold", "find_pieces"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +37,8 @@ class PartialFold:
     fold: ModelFold
     key: str
     on: str
+    key_type: pa.DataType | None = None
+    """What keys are cast to; that of the file, dictionaries decoded, if None."""
 
     def __call__(self, pieces: pa.Table) -> Iterator[pa.Table]:
         """A table of partial states for each batch of rows of each piece."""
@@ -74,7 +54,8 @@ class PartialFold:
 
     def folded(self, batch: pa.RecordBatch, file: str, first_row: int) -> pa.Table:
         """One row per key: its state (null if it has no good rows), and its counts of rows."""
-        keys = batch.column(self.key)
+        keys = plain_keys(batch.column(self.key))
+        keys = keys if self.key_type is None else keys.cast(self.key_type)
         encoded = keys.dictionary_encode(null_encoding="encode")
         index = torch.from_numpy(encoded.indices.to_numpy(zero_copy_only=False).copy()).long()
         checked = check_rows(batch.column(self.on), self.fold)
@@ -83,18 +64,21 @@ class PartialFold:
         good = torch.from_numpy(~no_key[checked.good])
         groups = Groups.from_index(index[checked.good][good], len(encoded.dictionary))
         states = self.fold.fold(checked.x[good], groups)
-        bad_index = index[list(problems)]
-        lines = [""] * groups.num_groups
-        for place, group in zip(problems, bad_index.tolist(), strict=True):
-            line = {"file": file, "row": first_row + place, "problem": problems[place]}
-            lines[group] += json.dumps(line) + "\n"
+        lines: list[list[str]] = [[] for _ in range(groups.num_groups)]
+        for place in sorted(problems):
+            named = lines[int(index[place])]
+            if len(named) < MOST_BAD_PER_KEY:
+                line = {FILE: file, ROW: first_row + place, PROBLEM: problems[place]}
+                named.append(json.dumps(line) + "\n")
+        num_bad = torch.bincount(index[list(problems)], minlength=groups.num_groups)
         return pa.table(
             {
-                self.key: encoded.dictionary,
+                self.key: without_nulls(encoded.dictionary),
+                NO_KEY: encoded.dictionary.is_null(),
                 STATE: _as_lists(states, groups.sizes > 0),
                 NUM_ROWS: groups.sizes.numpy(),
-                NUM_BAD: torch.bincount(bad_index, minlength=groups.num_groups).numpy(),
-                BAD: pa.array(lines, pa.string()),
+                NUM_BAD: num_bad.numpy(),
+                BAD: pa.array(["".join(named) for named in lines], pa.string()),
             }
         )
 
