@@ -7,6 +7,7 @@ from torch import Tensor
 from trees import scramble
 
 from treefold.algebra import State, stack_size
+from treefold.reduction import Fold, Rows, TreePlan
 
 
 class Scramble:
@@ -16,6 +17,19 @@ class Scramble:
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         return scramble(a, b)
+
+
+class Failing(Scramble):
+    """The same, until it has been called as often as it may be; then it raises an error."""
+
+    def __init__(self) -> None:
+        self.calls_left = 1 << 30
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        if self.calls_left == 0:
+            raise RuntimeError("the operator has failed")
+        self.calls_left -= 1
+        return super().__call__(a, b)
 
 
 class Counting:
@@ -37,6 +51,16 @@ class Counting:
         """The applications since the last question."""
         count, self.applications = self.applications, 0
         return count
+
+
+class CountingTrees(Counting):
+    """The same for an operator that folds whole trees, and paths, in one call."""
+
+    def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
+        self.applications += plan.num_applications
+        self.calls += 1
+        found: Fold = self.op.fold_tree(x, plan)
+        return found
 
 
 def integers(*shape: int) -> Tensor:

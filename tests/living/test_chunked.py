@@ -95,6 +95,49 @@ def test_a_source_that_can_be_read_only_once_is_noticed():
         out.sum().backward()
 
 
+def test_a_function_around_a_network_is_refused_because_the_network_would_not_learn():
+    op, encode, _ = parts()
+    x = normal(20, 3)
+    with pytest.raises(ValueError, match=r"encoder .* shape \(4, 3\) that requires .* encode=net"):
+        fold_chunks(op, lambda: x.split(8), encode=lambda rows: encode(rows))
+    with pytest.raises(ValueError, match=r"chunks have rows made .* compute them from data in"):
+        fold_chunks(op, lambda: [encode(rows) for rows in x.split(8)])
+    frozen = op.requires_grad_(False)  # so that there would be no backward pass to notice it in
+    with pytest.raises(ValueError, match="encoder"):
+        fold_chunks(frozen, lambda: x.split(8), encode=lambda rows: encode(rows))
+
+
+def test_rows_that_require_a_gradient_are_refused():
+    op, encode, _ = parts()
+    x = normal(20, 3).requires_grad_()
+    with pytest.raises(ValueError, match=r"shape \(20, 3\) that requires a gradient .* detach"):
+        fold_chunks(op, lambda: x.split(8), encode=encode)
+
+
+def test_an_operator_that_hides_its_parameters_is_refused():
+    op, _, _ = parts()
+
+    class Hidden:
+        identity = op.identity.detach()
+
+        def __call__(self, a, b):
+            return op(a, b)
+
+    with pytest.raises(ValueError, match=r"operator .* is an nn.Module and holds it"):
+        fold_chunks(Hidden(), lambda: normal(20, 4).split(8))
+
+
+def test_where_no_gradient_is_asked_for_any_function_will_do():
+    op, encode, _ = parts()
+    x = normal(20, 3)
+    expected = tree_reduce(op, encode(x), plan_tree([20], "carry")).detach()
+    with torch.no_grad():
+        found = fold_chunks(op, lambda: x.split(8), encode=lambda rows: encode(rows))
+    torch.testing.assert_close(found, expected)
+    detached = fold_chunks(op, lambda: x.split(8), encode=lambda rows: encode(rows).detach())
+    torch.testing.assert_close(detached, expected)
+
+
 def test_tuples_are_refused():
     with pytest.raises(ValueError, match="operators on tensors"):
         fold_chunks(Mean(), list)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from living.operators_for_tests import Counting, Scramble, integers
+from living.operators_for_tests import Counting, Failing, Scramble, integers
 from torch import nn
 from trees import normal, seeded
 
@@ -143,7 +143,7 @@ def test_what_is_loaded_goes_on_as_what_was_saved(tmp_path):
     graph = DynamicAggregation(module, x, edges)
     graph.remove_edges(edges[:, :10])
     graph.save(tmp_path)
-    again = DynamicAggregation.load(tmp_path, module)
+    again = DynamicAggregation.load(tmp_path, module, device="cpu")
     assert again.value().equal(graph.value())
     for each in (graph, again):
         each.remove_edges(edges[:, 50:60])
@@ -184,6 +184,30 @@ def test_nothing_has_changed_after_a_wrong_request(act, message):
         act(graph)
     after = graph.edge_index(), graph.value(), graph.x
     assert all(a.equal(b) for a, b in zip(after, before, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("act", "calls"),
+    [
+        (lambda graph: graph.add_edges(torch.tensor([[0, 0, 1, 2], [1] * 4])), 2),
+        (lambda graph: graph.remove_edges(torch.tensor([[0, 2], [1, 2]])), 0),
+        (lambda graph: graph.replace_nodes([0, 3], integers(2, 2)), 1),
+    ],
+    ids=["add", "remove", "replace"],
+)
+def test_nothing_has_changed_after_the_operator_has_failed(act, calls):
+    op = Failing()
+    edges = torch.tensor([[0, 1, 2, 3, 0, 1, 2], [1, 1, 1, 1, 2, 2, 2]])
+    graph = DynamicAggregation(op, integers(4, 2), edges)
+    before = graph.edge_index(), graph.value(), graph.x
+    op.calls_left = calls
+    with pytest.raises(RuntimeError, match="the operator has failed"):
+        act(graph)
+    after = graph.edge_index(), graph.value(), graph.x
+    assert all(a.equal(b) for a, b in zip(after, before, strict=True))
+    op.calls_left = 1 << 30
+    graph.remove_edges(edges)
+    assert graph.num_edges == 0
 
 
 def test_aggregations_without_an_operator_are_refused():

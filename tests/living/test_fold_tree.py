@@ -7,13 +7,14 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from living.operators_for_tests import Counting, Scramble, integers
+from living.operators_for_tests import Counting, CountingTrees, Failing, Scramble, integers
 from torch import nn
 from trees import normal, seeded
 
 from treefold.algebra import Max, Mean, Sum, TopK, Variance, map_state
 from treefold.checkpoints import DamagedCheckpoint
 from treefold.living import FoldTree
+from treefold.living.saving import load_living
 from treefold.operators import BinaryGRU
 from treefold.reduction import Groups, plan_tree, tree_reduce
 
@@ -112,6 +113,28 @@ def test_one_update_costs_the_height_of_the_tree(size):
     assert op.counted() <= height
     tree.remove(0)  # the last element moves to its place
     assert op.counted() <= 2 * height
+
+
+@pytest.mark.parametrize("size", [2, 3, 64, 65, 1000])
+def test_a_path_that_is_folded_at_once_costs_no_more(size):
+    op = CountingTrees(BinaryGRU(2).double())
+    tree = FoldTree(op, normal(size, 2))
+    assert op.counted() == size - 1
+    height = ceil(log2(size))
+    for handle in (0, size // 2, size - 1):
+        op.calls = 0
+        tree.replace(handle, normal(1, 2, seed=handle + 1))
+        assert op.counted() <= height
+        assert op.calls == 1
+    assert tree.value().allclose(from_scratch(tree))
+    op.counted()
+    (new,) = tree.insert(normal(1, 2, seed=5)).tolist()
+    assert op.counted() <= ceil(log2(size + 1))
+    tree.remove(new)
+    assert op.counted() <= height
+    tree.remove(0)
+    assert op.counted() <= 2 * height
+    assert tree.value().allclose(from_scratch(tree))
 
 
 def test_growing_one_by_one_costs_a_logarithm_each_and_shrinking_twice_that():
@@ -275,6 +298,21 @@ class TestSaving:
         with pytest.raises(DamagedCheckpoint, match="SHA-256"):
             FoldTree.load(tmp_path, tree.op)
 
+    def test_it_is_loaded_to_the_device_that_is_named(self, tmp_path):
+        tree = self.living()
+        tree.save(tmp_path)
+        loaded = load_living(tmp_path, "fold-tree", [tree.op], "meta")
+        assert {tensor.device.type for tensor in loaded.tensors.values()} == {"meta"}
+        assert FoldTree.load(tmp_path, tree.op, device="cpu").value().equal(tree.value())
+
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+    def test_it_goes_on_beside_its_operator(self, tmp_path):
+        tree = self.living()
+        tree.save(tmp_path)
+        again = FoldTree.load(tmp_path, tree.op.cuda())
+        again.insert(torch.randn(1, 3, device="cuda"))
+        assert again.value().is_cuda
+
     def test_an_empty_folder_is_no_tree(self, tmp_path):
         with pytest.raises(ValueError, match="holds no saved fold-tree"):
             FoldTree.load(tmp_path, Sum())
@@ -312,9 +350,48 @@ class TestRefusing:
         after = tree.value(), tree.handles(), tree.rows()
         assert all(a.equal(b) for a, b in zip(after, before, strict=True))
 
+    def test_rows_that_are_no_elements_even_if_nothing_meets(self):
+        with pytest.raises(ValueError, match=r"shape \(1, 5\); expected \[n, \.\.\., 3\]"):
+            FoldTree(BinaryGRU(3), torch.randn(1, 5))
+        with pytest.raises(ValueError, match=r"an element of BinaryGRU has shape \[3\]"):
+            FoldTree(BinaryGRU(3), torch.randn(0))
+
     def test_rows_without_a_set(self):
         with pytest.raises(ValueError, match="give exactly the rows"):
             FoldTree(Sum(), integers(4, 2), Groups.from_mask(torch.tensor([[True, False]])))
+
+
+UPDATES = {
+    "insert one": lambda tree, rows: tree.insert(rows[:1], 1),
+    "insert many": lambda tree, rows: tree.insert(rows, [0, 1, 1, 2, 2, 2]),
+    "insert more than there is room for": lambda tree, rows: tree.insert(rows.repeat(5, 1), 2),
+    "remove one": lambda tree, rows: tree.remove(3),
+    "remove many": lambda tree, rows: tree.remove([0, 3, 5, 12, 14]),
+    "replace one": lambda tree, rows: tree.replace(4, rows[:1]),
+    "replace many": lambda tree, rows: tree.replace([0, 4, 5, 11, 12, 13], rows),
+}
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_an_update_in_which_the_operator_fails_has_not_happened(update):
+    op, rows = Failing(), integers(6, 2)
+    tree = FoldTree(op, integers(25, 2), Groups.from_sizes([11, 5, 9]))
+    before = [tree.value(), tree.handles(), tree.rows(), tree.sizes]
+    for op.calls_left in range(100):
+        allowed = op.calls_left
+        try:
+            UPDATES[update](tree, rows)
+        except RuntimeError:
+            after = [tree.value(), tree.handles(), tree.rows(), tree.sizes]
+            assert all(a.equal(b) for a, b in zip(after, before, strict=True))
+        else:
+            break
+    assert 0 < allowed < 99  # it has failed at every call, and then it has worked
+    op.calls_left = 1 << 30
+    assert tree.value().equal(from_scratch(tree))
+    tree.remove(tree.handles()[1:4])
+    tree.insert(rows, 0)
+    assert tree.value().equal(from_scratch(tree))
 
 
 def test_the_spread_is_zero_for_an_exact_monoid_and_not_for_a_learned_one():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from living.operators_for_tests import Scramble, integers
+from living.operators_for_tests import Failing, Scramble, integers
 from trees import normal, seeded, some
 
 from treefold.algebra import Mean, Sum, Variance, map_state, tensors_of
@@ -127,6 +127,29 @@ def test_a_wrong_chunk_is_refused_and_changes_nothing(rows, sets, message):
     with pytest.raises(ValueError, match=message):
         fold.feed(rows, sets)
     assert fold.value().equal(before)
+
+
+def test_the_first_rows_must_be_elements_too():
+    fold = StreamingFold(BinaryGRU(3))
+    with pytest.raises(ValueError, match=r"shape \(1, 5\); expected \[n, \.\.\., 3\]"):
+        fold.feed(torch.randn(1, 5))
+    fold.feed(torch.randn(1, 3))
+    assert fold.sizes.tolist() == [1]
+
+
+def test_a_chunk_at_which_the_operator_fails_is_not_taken_in():
+    op, rows = Failing(), integers(40, 2)
+    fold = StreamingFold(op, 2, num_witnesses=1, generator=seeded(), piece_rows=8)
+    fold.feed(rows[:5])
+    before, states = fold.value(), fold.num_states
+    op.calls_left = 9
+    with pytest.raises(RuntimeError, match="the operator has failed"):
+        fold.feed(rows[5:], 1)
+    op.calls_left = 1 << 30
+    assert fold.value().equal(before)
+    assert (fold.sizes.tolist(), fold.num_states) == ([5, 0], states)
+    fold.feed(rows[5:])
+    assert fold.value()[:1].equal(at_once(Scramble(), rows, torch.zeros(40).long(), 1))
 
 
 def test_wrong_numbers_are_refused():

@@ -1,14 +1,16 @@
 """What each process does in the tests of `sharded_reduce`, and what one process does instead."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from treefold import BinaryGRU, Groups, TableRows, plan_tree, tree_reduce
+from treefold import BinaryGRU, Groups, Monoid, TableRows, plan_tree, tree_reduce
 from treefold.algebra import Mean, Sum
-from treefold.sharded import shard_sizes, sharded_reduce
+from treefold.living import sharded_spread
+from treefold.sharded import plan_shards, shard_sizes, sharded_reduce
 
 CHANNELS, NUM_GROUPS = 4, 7
 TOTALS = torch.tensor([0, 1, 2, 13, 64, 100, 37])
@@ -122,9 +124,39 @@ def _other_cases(rank: int, world_size: int) -> dict[str, Tensor]:
     summed = sharded_reduce(Sum(), leaf, groups)  # no parameters, and a rank without rows
     summed.square().sum().backward()
     exact["grad of sum"] = leaf.grad[groups.order] if len(x) else x
+    exact["spread"] = _spread(_binary_gru(), x, groups, rank)
+    exact["spread of sum"] = _spread(Sum(), (1000 * x).long(), groups, rank)
     try:
         sharded_reduce(Sum(), x, Groups.from_sizes([len(x)] + [0] * rank))
     except ValueError as error:
         exact["mismatch"] = torch.tensor(list(str(error).encode()))
+    exact |= _disagreements(rank, world_size)
     dist.barrier()
     return exact
+
+
+def _disagreements(rank: int, world_size: int) -> dict[str, Tensor]:
+    """What is said where the processes do not mean the same tree."""
+    sizes = 3 * torch.arange(NUM_GROUPS) + torch.arange(1, world_size + 1).unsqueeze(1)
+    groups = Groups.from_sizes(sizes[rank])
+    x = torch.zeros(groups.num_rows, CHANNELS)
+    plan, other = plan_shards(sizes, rank), plan_shards(sizes, rank, "by-shard")
+    asked: dict[str, dict[str, Any]] = {
+        "bracketing": {"bracketing": "balanced" if rank else "by-shard"},
+        "plan or none": {"plan": plan if rank else None},
+        "plans": {"plan": plan if rank else other},
+        "plan of another rank": {"plan": plan_shards(sizes, 1)},
+    }
+    said = {}
+    for what, options in asked.items():
+        try:
+            sharded_reduce(Sum(), x, groups, **options)
+        except ValueError as error:
+            said[f"other {what}"] = torch.tensor(list(str(error).encode()))
+    return said
+
+
+def _spread(op: Monoid, x: Tensor, groups: Groups, rank: int) -> Tensor:
+    """Every rank has a generator of its own; the first one's counts."""
+    generator = torch.Generator().manual_seed(rank)
+    return sharded_spread(op, x, groups, num_groups=3, generator=generator).absolute

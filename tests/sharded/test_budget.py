@@ -72,5 +72,11 @@ def test_wrong_input_is_refused_before_work():
         fold_in_budget(Sum(), table, torch.tensor([0, 1]), groups, 1 << 20)
     with pytest.raises(ValueError, match=r"100 bytes is less than two rows need; give at least"):
         fold_in_budget(Sum(), table, torch.tensor([0, 1, 2]), groups, 100)
+    with pytest.raises(ValueError, match=r"rows are torch.float32 .* expected integers"):
+        fold_in_budget(Sum(), table, torch.tensor([0.0, 1.0, 2.0]), groups, 1 << 20)
+    with pytest.raises(ValueError, match=r"rows hold 4, but the table has 4 rows; .* 0 to 3"):
+        fold_in_budget(Sum(), table, torch.tensor([0, 1, 4]), groups, 1 << 20)
+    with pytest.raises(ValueError, match="rows hold -1"):
+        plan_chunks(groups, 8).fold(BinaryGRU(8), table, torch.tensor([0, -1, 2]))
     with pytest.raises(ValueError, match="1 rows per chunk"):
         plan_chunks(groups, 1)

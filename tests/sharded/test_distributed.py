@@ -13,9 +13,11 @@ from sharded.shard_cases import (
     fold_all_cuts,
     in_one_process,
 )
+from trees import seeded
 
 from treefold import Groups, plan_tree, tree_reduce
 from treefold.algebra import Sum
+from treefold.living import sampled_spread
 from treefold.sharded import sharded_reduce
 
 
@@ -84,11 +86,43 @@ def test_by_shard_folds_each_shard_and_then_the_shards(folded):
             assert torch.equal(rank["other"]["by-shard"][group], whole.detach())
 
 
+def test_all_find_the_same_spread_in_whole_groups_and_none_for_an_exact_monoid(folded):
+    for rank in folded:
+        assert rank["other"]["spread"].equal(folded[0]["other"]["spread"])
+        assert rank["other"]["spread"].shape == (8, 3)
+        assert rank["other"]["spread"].amax() > 1e-6
+        assert rank["other"]["spread of sum"].eq(0).all()
+
+
+def test_the_spread_of_processes_is_that_of_one(folded):
+    x, groups = torch.cat(all_rows()), Groups.from_sizes(TOTALS)
+    seed = int(torch.randint(2**62, (1,), generator=seeded(0)))  # as the first rank draws it
+    alone = sampled_spread(OPERATORS["_binary_gru"](), x, groups, 3, generator=seeded(seed))
+    torch.testing.assert_close(folded[0]["other"]["spread"], alone.absolute)
+
+
 def test_processes_that_do_not_fit_together_all_say_so(folded):
     for rank in folded:
         message = bytes(rank["other"]["mismatch"].tolist()).decode()
         assert "rank 0 has 1 groups" in message
         assert "rank 1 has 2 groups" in message
+
+
+@pytest.mark.parametrize(
+    ("what", "first", "second"),
+    [
+        ("bracketing", "bracketing 'by-shard'", "bracketing 'balanced'"),
+        ("plan or none", "bracketing 'balanced'", "a plan that fits its rows"),
+        ("plans", "for parts [7, 7", "a plan that fits its rows"),
+        ("plan of another rank", "a plan that does not fit its rows", "a plan that fits"),
+    ],
+)
+def test_processes_that_mean_other_trees_all_say_so(folded, what, first, second):
+    for rank in folded:
+        message = bytes(rank["other"][f"other {what}"].tolist()).decode()
+        of_first, of_second = message.split("; ")[:2]
+        assert first in of_first
+        assert second in of_second
 
 
 def test_without_torch_distributed_one_process_is_the_world():

@@ -6,11 +6,12 @@ from itertools import islice
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import GATConv, SAGEConv
+from torch_geometric.nn import GATConv, GATv2Conv, SAGEConv, TransformerConv
 from trees import seeded
 
 import treefold
-from treefold import LCMAggregation
+from treefold import LCMAggregation, plan_tree
+from treefold.aggregators import plan_cache
 from treefold.sharded import GraphChunks, NeighbourSampler, infer_layerwise
 
 NODES, EDGES, WIDTH = 200, 1500, 8
@@ -43,6 +44,38 @@ def test_layers_in_chunks_are_layers_on_the_whole_graph():
     torch.testing.assert_close(out, whole.detach(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("conv", [GATConv, GATv2Conv, TransformerConv, SAGEConv])
+def test_pygs_layers_at_their_defaults_give_what_the_whole_graph_gives(conv):
+    x, edge_index = graph()
+    assert (edge_index[0] == edge_index[1]).any()  # self-loops that some layers take out, and add
+    layers = [conv(WIDTH, WIDTH).eval(), conv(WIDTH, WIDTH).eval()]
+    whole = layers[1](layers[0](x, edge_index), edge_index).detach()
+    assert len(GraphChunks.of(edge_index, NODES, 400).chunks) > 3
+    out = infer_layerwise(layers, x, edge_index, budget_bytes=400 * 6 * WIDTH * 4)
+    torch.testing.assert_close(out, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_targets_come_first_among_the_sources():
+    edge_index = torch.tensor([[3, 0, 1, 3, 2], [0, 0, 1, 1, 3]])
+    first, second = GraphChunks.of(edge_index, 4, 6).chunks
+    assert (first.nodes, second.nodes) == (slice(0, 2), slice(2, 4))
+    assert first.sources.tolist() == [0, 1, 3]
+    assert first.edge_index.tolist() == [[2, 0, 1, 2], [0, 0, 1, 1]]
+    assert second.sources.tolist() == [2, 3]
+    assert second.edge_index.tolist() == [[0], [1]]
+
+
+def test_a_graph_without_nodes_has_an_answer_without_rows():
+    x, edge_index = torch.zeros(0, WIDTH), torch.zeros(2, 0, dtype=torch.int64)
+    layers = [sage(), nn.ReLU(), GATConv(WIDTH, 3).eval()]
+    assert infer_layerwise(layers, x, edge_index, 1 << 20).shape == (0, 3)
+
+
+def test_nodes_without_edges_count_against_the_budget():
+    chunks = GraphChunks.of(torch.zeros(2, 0, dtype=torch.int64), 25, 10).chunks
+    assert [chunk.nodes for chunk in chunks] == [slice(0, 10), slice(10, 20), slice(20, 25)]
+
+
 def test_chunks_hold_whole_neighbourhoods_within_the_budget():
     _, edge_index = graph()
     chunks = GraphChunks.of(edge_index, NODES, 300).chunks
@@ -56,8 +89,39 @@ def test_chunks_hold_whole_neighbourhoods_within_the_budget():
 
 def test_a_hub_beyond_the_budget_is_named():
     edge_index = torch.stack([torch.arange(50), torch.full((50,), 7)])
-    with pytest.raises(ValueError, match="node 7 has 50 edges, but a chunk may have 10"):
+    with pytest.raises(
+        ValueError,
+        match="node 7 has 50 edges and a self-loop, but a chunk may have 10; give at least 51",
+    ):
         GraphChunks.of(edge_index, 50, 10)
+
+
+def test_the_least_budget_for_a_hub_is_named_and_is_enough():
+    x = torch.randn(50, WIDTH)
+    edge_index = torch.stack([torch.arange(50), torch.full((50,), 7)])
+    least = 51 * 6 * WIDTH * 4
+    with pytest.raises(ValueError, match=f"node 7, whose 50 edges .* give at least {least:,}, or"):
+        infer_layerwise([sage()], x, edge_index, least - 1)
+    layer = sage()
+    out = infer_layerwise([layer], x, edge_index, least)
+    torch.testing.assert_close(out, layer(x, edge_index).detach())
+    with pytest.raises(ValueError, match=f"give at least {3 * least:,}, or"):
+        infer_layerwise([GATConv(WIDTH, WIDTH, heads=3)], x, edge_index, least)
+
+
+def test_every_chunk_is_planned_once_for_all_layers(monkeypatch):
+    x, edge_index = graph()
+    planned = []
+
+    def counting_plan_tree(sizes, *options):
+        planned.append(int(sizes.sum()))
+        return plan_tree(sizes, *options)
+
+    monkeypatch.setattr(plan_cache, "plan_tree", counting_plan_tree)
+    infer_layerwise([sage(), nn.ReLU(), sage()], x, edge_index, 400 * 6 * WIDTH * 4)
+    chunks = GraphChunks.of(edge_index, NODES, 400).chunks
+    assert planned == [chunk.edge_index.shape[1] for chunk in chunks]
+    assert len(planned) > 3
 
 
 def test_sampled_neighbours_are_distinct_true_and_as_many_as_asked():

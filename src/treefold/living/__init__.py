@@ -3,6 +3,8 @@
 from treefold.living.chunked import Chunk, fold_chunks
 from treefold.living.dynamic import DynamicAggregation
 from treefold.living.fold_tree import FoldTree
+from treefold.living.repeated_spread import chunks_spread, graph_spread
+from treefold.living.sampled_spread import sampled_spread, sharded_spread
 from treefold.living.spread import BracketingSpread, bracketing_spread
 from treefold.living.streaming import StreamingFold
 
@@ -13,5 +15,9 @@ __all__ = [
     "FoldTree",
     "StreamingFold",
     "bracketing_spread",
+    "chunks_spread",
     "fold_chunks",
+    "graph_spread",
+    "sampled_spread",
+    "sharded_spread",
 ]

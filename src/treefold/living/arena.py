@@ -12,7 +12,8 @@ Where a right child holds no elements its parent is the left child, and the oper
 So the tree over n elements is that of `plan_tree([n], "carry")`, of height ceil(log2 n).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -33,6 +34,7 @@ class Arena:
         self.base, self.used = _packed(self.capacity, 0)
         self.element = self.base.new_full((self.used,), -1)
         self.levels = [self._new_level(level) for level in range(_num_levels(self.capacity))]
+        self._before: list[tuple[int, Tensor | slice, State]] | None = None
 
     @property
     def num_slots(self) -> int:
@@ -55,7 +57,27 @@ class Arena:
 
     def write(self, level: int, places: Int[Tensor, " n"], states: State) -> None:
         """Put states at these places of a level."""
+        self.keep(level, places)
         map_state(lambda rows, new: rows.index_copy_(0, places, new), self.levels[level], states)
+
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """What is written inside is taken back if an error leaves it; blocks must stay in place."""
+        self._before = []
+        try:
+            yield
+        except BaseException:
+            for level, places, states in reversed(self._before):
+                map_state(_put(places), self.levels[level], states)
+            raise
+        finally:
+            self._before = None
+
+    def keep(self, level: int, places: Tensor | slice) -> None:
+        """Remember what is at these places, which are about to be written, if it may be undone."""
+        if self._before is not None:
+            states = map_state(lambda rows: _copy_of(rows, places), self.levels[level])
+            self._before.append((level, places, states))
 
     def add_sets(self, num_sets: int) -> None:
         """More sets, empty and without room."""
@@ -150,6 +172,18 @@ def places_of(
 def bytes_of(tensors: Iterable[Tensor]) -> int:
     """The memory that the elements of some tensors take."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _copy_of(rows: Tensor, places: Tensor | slice) -> Tensor:
+    return rows[places].clone() if isinstance(places, slice) else rows.index_select(0, places)
+
+
+def _put(places: Tensor | slice) -> Callable[[Tensor, Tensor], Tensor]:
+    def put(rows: Tensor, states: Tensor) -> Tensor:
+        rows[places] = states
+        return rows
+
+    return put
 
 
 def _packed(capacity: Tensor, start: int) -> tuple[Tensor, int]:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from treefold.algebra import Monoid
 from treefold.living.checks import Integers, sets_of_rows
 from treefold.living.counter import Cuts, carry, cut, total
+from treefold.living.leaves import require_covered
 from treefold.reduction import Groups
 from treefold.shapes import Float
 
@@ -36,10 +37,12 @@ def fold_chunks(
 ) -> Float[Tensor, " sets *feature"]:
     """The fold of all chunks, one row per set, with gradients for the parameters of both modules.
 
+    Both are modules: `op`, and `encode` where it learns. A gradient that would go elsewhere (to the
+    rows, or to a network that a plain function calls) is refused: it would be lost without a word.
+
     `chunks()` is called twice, once forward and once backward, and must give the same chunks both
     times: tensors of rows, or a `Chunk` where there are several sets. `encode` turns a chunk's rows
-    into elements; what it draws at random (dropout) it draws alike both times. The rows themselves
-    get no gradients, so let `encode` do all that is learned.
+    into elements; what it draws at random (dropout) it draws alike both times.
 
     Value and gradient are those of `tree_reduce` with `plan_tree(sizes, "carry")`. Memory is that
     of one chunk with its graph, plus the blocks: per chunk and set in it at most 2 log2 of its
@@ -53,7 +56,8 @@ def fold_chunks(
         for parameter in module.parameters()
         if parameter.requires_grad
     ]
-    work = _Work(op, chunks, num_sets, encode, int(torch.randint(2**62, ())))
+    learned = tuple(parameters) if torch.is_grad_enabled() else None
+    work = _Work(op, chunks, num_sets, encode, learned, int(torch.randint(2**62, ())))
     out: Tensor = _FoldChunks.apply(work, *parameters)  # type: ignore[no-untyped-call]
     return out
 
@@ -64,21 +68,26 @@ class _Work:
     chunks: Callable[[], Iterable[Tensor | Chunk]]
     num_sets: int
     encode: Callable[[Tensor], Tensor] | None
+    learned: tuple[Tensor, ...] | None
+    """What gets a gradient; None if nothing is to."""
     seed: int
 
     def folded(self) -> Iterator[tuple[Cuts, Tensor]]:
         """Read the source once: the blocks of each chunk, and their states."""
         device = self._identity.device
         sizes = torch.zeros(self.num_sets, dtype=torch.int64, device=device)
-        with self._same_randomness(-1):
+        with self._same_randomness(-1), self._watched(0):
             source = iter(self.chunks())
         for number in count():
-            with self._same_randomness(number):
+            with self._same_randomness(number), self._watched(number):
                 chunk = next(source, None)
                 if chunk is None:
                     return
                 chunk = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
                 rows = chunk.rows if self.encode is None else self.encode(chunk.rows)
+                if torch.is_grad_enabled():
+                    self._require_learned(chunk.rows, rows)
+            rows = rows if torch.is_grad_enabled() else rows.detach()
             index = sets_of_rows(chunk.sets, rows, self.num_sets, device)
             groups = Groups.from_index(index, self.num_sets)
             touched = groups.sizes.nonzero().squeeze(1)
@@ -86,6 +95,22 @@ class _Work:
             sizes = sizes + groups.sizes
             states = cast(Tensor, cuts.fold(self.op, rows[groups.order]))
             yield cuts._replace(owners=touched[cuts.owners]), states
+
+    def _watched(self, number: int) -> AbstractContextManager[None]:
+        """Going forward, let the first chunk show where its gradient would go."""
+        show = self.learned is not None and number == 0
+        return torch.set_grad_enabled(show or torch.is_grad_enabled())
+
+    def _require_learned(self, given: Tensor, rows: Tensor) -> None:
+        learned = self.learned or ()
+        advice = "detach them, or compute them from data in `encode`, an nn.Module"
+        require_covered(given, learned, "the chunks have rows made", advice)
+        advice = "give an nn.Module that holds it, such as encode=net, or detach it"
+        require_covered(rows, learned, f"the encoder {self.encode!r} works", advice)
+        if rows.shape[0]:
+            advice = "give an operator that is an nn.Module and holds it, or detach it"
+            made = cast(Tensor, self.op(rows[:1].detach(), rows[:1].detach()))
+            require_covered(made, learned, f"the operator {self.op!r} works", advice)
 
     def above(self, cuts: Cuts, states: Tensor) -> Tensor:
         """The tree over the blocks of all chunks."""

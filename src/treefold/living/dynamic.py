@@ -89,7 +89,9 @@ class DynamicAggregation:
 
     def remove_edges(self, edge_index: Tensor) -> None:
         """Let edges go, one per column; a ValueError, and nothing done, if one is not there."""
-        self.tree.remove(self._edges.take(self._checked_edges(edge_index)))
+        found = self._edges.find(self._checked_edges(edge_index))
+        self.tree.remove(found.handles)
+        self._edges.forget(found)
 
     def replace_nodes(self, nodes: Integers, x: Shaped[Tensor, " n *feature"]) -> None:
         """Give nodes other features, which changes what they send along all of their edges."""
@@ -100,9 +102,10 @@ class DynamicAggregation:
                 f"{x.shape[0]} rows for {nodes.numel()} nodes, {nodes.unique().numel()} of them "
                 "different; expected one row each, and each node once"
             )
-        self._x[nodes] = x
         which, handles = self._edges.leaving(nodes)
-        self.tree.replace(handles, self._messages(nodes[which]))
+        with torch.no_grad():
+            self.tree.replace(handles, self._encode(x[which]))
+        self._x[nodes] = x
 
     def add_nodes(self, x: Shaped[Tensor, " n *feature"]) -> Int[Tensor, " n"]:
         """New nodes, without edges; returns their numbers."""
@@ -137,10 +140,18 @@ class DynamicAggregation:
         save_living(folder, "dynamic-aggregation", self._made_by, tensors, state)
 
     @classmethod
-    def load(cls, folder: Path | str, aggregation: Aggregating) -> "DynamicAggregation":
-        """What was saved; `aggregation` must be what it was."""
+    def load(
+        cls,
+        folder: Path | str,
+        aggregation: Aggregating,
+        device: torch.device | str | None = None,
+    ) -> "DynamicAggregation":
+        """What was saved; `aggregation` must be what it was.
+
+        It lives on `device`, or where the operator's identity is.
+        """
         graph = cls.__new__(cls)
-        saved = load_living(folder, "dynamic-aggregation", _made_by(aggregation))
+        saved = load_living(folder, "dynamic-aggregation", _made_by(aggregation), device)
         graph._begin(aggregation, saved.tensors["x"])
         graph.tree = FoldTree.unpacked(graph._op, saved)
         graph._sources = saved.tensors["sources"]

@@ -39,6 +39,15 @@ class _Run:
         return asked[alive], entries[alive]
 
 
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Some edges: their handles, and where they are in the two runs."""
+
+    handles: Int[Tensor, " n"]
+    in_long: Int[Tensor, " m"]
+    in_short: Int[Tensor, " k"]
+
+
 class EdgeTable:
     """The handles of edges by their ends; there may be several edges between the same two nodes."""
 
@@ -61,8 +70,8 @@ class EdgeTable:
         self._short = _Run.sorted(keys, torch.cat([short.handles[short.alive], handles]))
         self._merge_if_due()
 
-    def take(self, edge_index: Int[Tensor, " 2 n"]) -> Int[Tensor, " n"]:
-        """Forget one edge per column and return their handles; a ValueError if one is missing."""
+    def find(self, edge_index: Int[Tensor, " 2 n"]) -> Found:
+        """One edge per column, each another; a ValueError if one is missing."""
         keys, counts = _keys(edge_index).unique(return_counts=True)
         asked, found = [], []
         for run in (self._long, self._short):
@@ -81,7 +90,18 @@ class EdgeTable:
                 f"{int(available[missing])}"
             )
         chosen = order[places_within(available) < counts[which]]
-        return self._mark(chosen, found)
+        in_long = chosen < found[0].numel()
+        long_entries = found[0][chosen[in_long]]
+        short_entries = found[1][chosen[~in_long] - found[0].numel()]
+        handles = torch.cat([self._long.handles[long_entries], self._short.handles[short_entries]])
+        return Found(handles, long_entries, short_entries)
+
+    def forget(self, found: Found) -> None:
+        """Mark edges as gone that were found just before."""
+        self._long.alive[found.in_long] = False
+        self._short.alive[found.in_short] = False
+        self._num_gone += found.handles.numel()
+        self._merge_if_due()
 
     def leaving(self, nodes: Int[Tensor, " n"]) -> tuple[Int[Tensor, " m"], Int[Tensor, " m"]]:
         """All edges with these sources: which of the nodes each leaves, and its handle."""
@@ -92,18 +112,6 @@ class EdgeTable:
             which.append(asked)
             handles.append(run.handles[entries])
         return torch.cat(which), torch.cat(handles)
-
-    def _mark(self, chosen: Tensor, found: list[Tensor]) -> Tensor:
-        """Mark entries as gone, given as places in both lists of found ones together."""
-        in_long = chosen < found[0].numel()
-        long_entries = found[0][chosen[in_long]]
-        short_entries = found[1][chosen[~in_long] - found[0].numel()]
-        self._long.alive[long_entries] = False
-        self._short.alive[short_entries] = False
-        handles = torch.cat([self._long.handles[long_entries], self._short.handles[short_entries]])
-        self._num_gone += chosen.numel()
-        self._merge_if_due()
-        return handles
 
     def _merge_if_due(self) -> None:
         long, short = self._long, self._short

@@ -1,6 +1,7 @@
 """A living set: the aggregate of elements that come and go, at O(log n) applications each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ from torch import Tensor
 from treefold.algebra import Monoid, State, identity_like, map_state
 from treefold.checkpoints import Checkpoint
 from treefold.living.arena import Arena, room_for
-from treefold.living.checks import Integers, as_integers, as_sets, rows_like, sets_of_rows
+from treefold.living.checks import (
+    Integers,
+    as_integers,
+    as_sets,
+    require_elements,
+    rows_like,
+    sets_of_rows,
+)
 from treefold.living.climb import climb, fold_all
 from treefold.living.elements import Elements
 from treefold.living.leave_one_out import leave_one_out
@@ -36,7 +44,8 @@ class FoldTree:
     applications, removing one twice that; updates given together share the nodes above them.
 
     For inference: nothing here records gradients. After a change of the operator's parameters,
-    call `refold`. It lives where its rows are.
+    call `refold`. It lives where its rows are. If the operator raises an error during an update,
+    nothing has changed.
     """
 
     def __init__(self, op: Monoid, rows: State, groups: Groups | None = None) -> None:
@@ -46,6 +55,7 @@ class FoldTree:
                 f"groups have {groups.order.numel()} rows, but there are {num_rows(rows)}; "
                 "give exactly the rows that belong to a set"
             )
+        require_elements(op, rows)
         self.op = op
         self._arena = Arena(_detached(rows), groups.sizes)
         self._needed = self._arena.used
@@ -85,11 +95,12 @@ class FoldTree:
         slots = torch.repeat_interleave(starts, counts) + places_within(counts)
         slots = torch.empty_like(slots).index_copy_(0, order, slots)
         sets = torch.empty_like(sets).index_copy_(0, order, sets)
-        arena.write(0, slots, rows)
+        arena.write(0, slots, rows)  # in free slots, where nobody looks
+        with self._undone_on_error(touched):
+            self._resize(touched, old + counts)
+            climb(self.op, arena, slots, sets)
         numbers = self._elements.add(slots, sets)
         arena.element[slots] = numbers
-        self._resize(touched, old + counts)
-        climb(self.op, arena, slots, sets)
         return self._elements.handles_of(numbers)
 
     @torch.no_grad()
@@ -104,14 +115,15 @@ class FoldTree:
         starts = arena.base[touched] + old - counts
         tail = torch.repeat_interleave(starts, counts) + places_within(counts)
         holes = slots[slots < torch.repeat_interleave(starts, counts)]
+        last = tail[~torch.isin(tail, slots)]
+        filled = self._elements.sets[arena.element[last]]
+        with self._undone_on_error(touched):
+            arena.write(0, holes, arena.read(0, last))
+            self._resize(touched, old - counts)
+            climb(self.op, arena, torch.cat([holes, tail]), torch.cat([filled, sets]))
         self._elements.remove(numbers)
-        last = tail[self._elements.slots[arena.element[tail]] >= 0]
-        arena.write(0, holes, arena.read(0, last))
         arena.element[holes] = arena.element[last]
         self._follow(holes)
-        self._resize(touched, old - counts)
-        filled = self._elements.sets[arena.element[holes]]
-        climb(self.op, arena, torch.cat([holes, tail]), torch.cat([filled, sets]))
         self._follow(arena.release(self._needed))
 
     @torch.no_grad()
@@ -123,8 +135,9 @@ class FoldTree:
                 f"{num_rows(rows)} rows for {numbers.numel()} handles; expected one row each"
             )
         slots = self._elements.slots[numbers]
-        self._arena.write(0, slots, rows)
-        climb(self.op, self._arena, slots, self._elements.sets[numbers])
+        with self._arena.undone_on_error():
+            self._arena.write(0, slots, rows)
+            climb(self.op, self._arena, slots, self._elements.sets[numbers])
 
     def add_sets(self, num_sets: int) -> Int[Tensor, " new"]:
         """New, empty sets; returns their numbers."""
@@ -197,9 +210,14 @@ class FoldTree:
         save_living(folder, "fold-tree", [self.op], *self.packed())
 
     @classmethod
-    def load(cls, folder: Path | str, op: Monoid) -> "FoldTree":
-        """What was saved, with the same handles; `op` must be what it was."""
-        return cls.unpacked(op, load_living(folder, "fold-tree", [op]))
+    def load(
+        cls, folder: Path | str, op: Monoid, device: torch.device | str | None = None
+    ) -> "FoldTree":
+        """What was saved, with the same handles; `op` must be what it was.
+
+        It lives on `device`, or where the operator's identity is.
+        """
+        return cls.unpacked(op, load_living(folder, "fold-tree", [op], device))
 
     def packed(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything but the operator, as tensors by name and plain data."""
@@ -220,6 +238,17 @@ class FoldTree:
     @property
     def _device(self) -> torch.device:
         return self._arena.sizes.device
+
+    @contextmanager
+    def _undone_on_error(self, sets: Tensor) -> Iterator[None]:
+        """If the operator fails inside, nodes and the sizes of `sets` are what they were."""
+        before = self._arena.sizes[sets]
+        try:
+            with self._arena.undone_on_error():
+                yield
+        except BaseException:
+            self._resize(sets, before)
+            raise
 
     def _resize(self, sets: Tensor, sizes: Tensor) -> None:
         self._needed += int((room_for(sizes) - room_for(self._arena.sizes[sets])).sum())

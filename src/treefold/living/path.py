@@ -33,6 +33,7 @@ def _step(op: Monoid, arena: Arena, level: int, place: int, end: int) -> tuple[i
         state = _row(below, left)
         if right << (level - 1) < end:
             state = op(state, _row(below, right))
+        arena.keep(level, slice(place, place + 1))
         map_state(_copy, _row(arena.levels[level], place), state)
     return level, place
 

@@ -1,19 +1,22 @@
 """Living sets on disk: tensors and a little plain data, checked before use, nothing unpickled."""
 
-import hashlib
+import logging
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from treefold.algebra import State, tensors_of
 from treefold.checkpoints import Checkpoint, CheckpointStore
 from treefold.living.arena import Arena
 from treefold.living.counter import Blocks, Levels
 from treefold.living.elements import Elements
+from treefold.living.fingerprint import VERSION, fingerprint, is_made_by
+
+_log = logging.getLogger("treefold")
 
 # How tensors make up a state: None for a tensor, or a tuple of such.
 Structure: TypeAlias = tuple[Any, ...] | None
@@ -35,33 +38,36 @@ def save_living(
     store.save(Checkpoint(tensors, {**state, "made_by": fingerprint(parts)}))
 
 
-def load_living(folder: Path | str, kind: str, parts: Sequence[object]) -> Checkpoint:
-    """What was saved, or a ValueError if it is not there, damaged, or made by other parts."""
+def load_living(
+    folder: Path | str,
+    kind: str,
+    parts: Sequence[object],
+    device: torch.device | str | None = None,
+) -> Checkpoint:
+    """What was saved, or a ValueError if it is not there, damaged, or made by other parts.
+
+    Its tensors are on `device`, or where the identity of the first part is.
+    """
     saved = CheckpointStore(Path(folder), kind, keep=1).load()
     if saved is None:
         raise ValueError(f"{folder} holds no saved {kind}; give the folder that `save` was given")
-    if saved.state["made_by"] != fingerprint(parts):
+    code = str(saved.state["made_by"])
+    if not is_made_by(code, parts):
         raise ValueError(
             f"the {kind} in {folder} was made by another operator than this "
-            f"{type(parts[0]).__name__}, or by other parameters: its nodes would not fit; "
-            "load the parameters first"
+            f"{type(parts[0]).__name__}, by other parameters or with other options: its nodes "
+            "would not fit; make the operator as it was, and load its parameters first"
         )
-    return saved
-
-
-def fingerprint(parts: Sequence[object]) -> str:
-    """A SHA-256 that operators and modules share if their kinds and all their numbers are equal."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(f"{type(part).__module__}.{type(part).__qualname__}".encode())
-        if isinstance(part, nn.Module):
-            for name, tensor in part.state_dict().items():
-                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-                content = tensor.detach().cpu().contiguous().reshape(-1)
-                digest.update(content.view(torch.uint8).numpy().tobytes())
-        elif type(part).__repr__ is not object.__repr__:  # that one says nothing but an address
-            digest.update(repr(part).encode())
-    return digest.hexdigest()
+    if not code.startswith(VERSION):
+        _log.warning(
+            "%s was saved by an earlier treefold, which did not note the options of the operator; "
+            "make sure that they are the same, and save it again",
+            folder,
+        )
+    device = device or _home_of(parts[0])
+    return Checkpoint(
+        {name: tensor.to(device) for name, tensor in saved.tensors.items()}, saved.state
+    )
 
 
 def pack_trees(arena: Arena, elements: Elements) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -114,6 +120,11 @@ def unpack_counters(saved: Checkpoint) -> tuple[list[Levels], State]:
         for number, levels in enumerate(saved.state["levels"])
     ]
     return counters, _state_of(saved, "like")
+
+
+def _home_of(op: object) -> torch.device:
+    identity = getattr(op, "identity", ())
+    return next((tensor.device for tensor in tensors_of(identity)), torch.device("cpu"))
 
 
 def _blocks_of(saved: Checkpoint, prefix: str) -> Blocks:

@@ -89,12 +89,18 @@ def spread_of(
     """The distances between one answer per set and other answers, both decoded."""
     with torch.no_grad():
         decode = decode or getattr(op, "decode", None) or (lambda state: state)
-        expected = decode(answer)
-        violations = [compare(decode(other), expected) for other in others]
+        found = distances(decode(answer), [decode(other) for other in others])
         # One element, or none, has one bracketing; and the mean of nothing is NaN.
         certain = sizes < 2
-        absolute, relative = (
-            torch.stack([getattr(found, name) for found in violations]).masked_fill(certain, 0)
-            for name in ("absolute", "relative")
+        return BracketingSpread(
+            found.absolute.masked_fill(certain, 0), found.relative.masked_fill(certain, 0)
         )
-        return BracketingSpread(absolute, relative)
+
+
+def distances(answer: State, others: list[State]) -> BracketingSpread:
+    """The distances between outputs and other outputs, row by row."""
+    violations = [compare(other, answer) for other in others]
+    return BracketingSpread(
+        torch.stack([found.absolute for found in violations]),
+        torch.stack([found.relative for found in violations]),
+    )

@@ -9,7 +9,7 @@ from torch import Tensor
 from treefold.algebra import Monoid, State, map_state, take, tensors_of
 from treefold.algebra.sampling import draw_integers
 from treefold.living.arena import bytes_of
-from treefold.living.checks import Integers, rows_like, sets_of_rows
+from treefold.living.checks import Integers, require_elements, rows_like, sets_of_rows
 from treefold.living.counter import Levels, carry, cut, merged, total
 from treefold.living.saving import load_living, pack_counters, save_living, unpack_counters
 from treefold.living.spread import BracketingSpread, spread_of
@@ -82,14 +82,22 @@ class StreamingFold:
 
     @torch.no_grad()
     def feed(self, rows: State, sets: Integers = 0) -> None:
-        """Take in a chunk: rows `[n, *feature]` of one set, or with the set of each."""
+        """Take in a chunk: rows `[n, *feature]` of one set, or with the set of each.
+
+        If the operator raises an error, nothing is taken in.
+        """
         self._begin(rows)
         rows = rows_like(self._like, rows)
         index = sets_of_rows(sets, rows, self.num_sets, self._sizes.device)
         groups = Groups.from_index(index, self.num_sets)
-        for first in range(0, num_rows(rows), self.piece_rows):
-            piece = slice(first, first + self.piece_rows)
-            self._take_in(rows, groups.order[piece], groups.index[piece])
+        before = self._waiting, list(self._witnesses), self._sizes.clone()
+        try:
+            for first in range(0, num_rows(rows), self.piece_rows):
+                piece = slice(first, first + self.piece_rows)
+                self._take_in(rows, groups.order[piece], groups.index[piece])
+        except BaseException:
+            self._waiting, self._witnesses, self._sizes = before
+            raise
 
     @torch.no_grad()
     def value(self) -> State:
@@ -115,13 +123,18 @@ class StreamingFold:
 
     @classmethod
     def load(
-        cls, folder: Path | str, op: Monoid, generator: torch.Generator | None = None
+        cls,
+        folder: Path | str,
+        op: Monoid,
+        generator: torch.Generator | None = None,
+        device: torch.device | str | None = None,
     ) -> "StreamingFold":
         """What was saved; `op` must be what it was. Witnesses go on with a generator of their own.
 
-        A restored stream gives bit for bit what it would have given without the stop.
+        It lives on `device`, or where the operator's identity is. A restored stream gives bit for
+        bit what it would have given without the stop.
         """
-        saved = load_living(folder, KIND, [op])
+        saved = load_living(folder, KIND, [op], device)
         sizes, phases = saved.tensors["sizes"], saved.tensors["phases"]
         stream = cls(op, len(sizes), generator=generator, piece_rows=int(saved.state["piece_rows"]))
         stream._sizes, stream._phases = sizes, phases
@@ -131,6 +144,7 @@ class StreamingFold:
     def _begin(self, rows: State) -> None:
         """The first rows say which features all rows have, and where they are."""
         if not bool(self._sizes.any()):
+            require_elements(self.op, rows)
             self._like = map_state(lambda part: part.detach()[:0], rows)
             device = tensors_of(rows)[0].device
             self._sizes, self._phases = self._sizes.to(device), self._phases.to(device)

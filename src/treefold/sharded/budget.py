@@ -11,6 +11,7 @@ from torch import Tensor
 
 from treefold.algebra import Monoid
 from treefold.reduction import Groups, TableRows, TreePlan, tree_reduce
+from treefold.reduction.groups import INTEGER_TYPES
 from treefold.reduction.subtrees import Subtrees, cut_trees, plan_joining
 from treefold.shapes import Float, Int
 
@@ -52,13 +53,14 @@ class ChunkedPlan:
 
     @torch.no_grad()
     def fold(
-        self, op: Monoid, table: Float[Tensor, " distinct *feature"], rows: Int[Tensor, " n"]
+        self, op: Monoid, table: Float[Tensor, " distinct *feature"], rows: Tensor
     ) -> Float[Tensor, " groups *feature"]:
         """Fold the rows `table[rows]`, without gradients; only one chunk of them is ever there."""
         if rows.numel() != self.order.numel():
             raise ValueError(
                 f"there are {rows.numel()} rows, but the plan is for {self.order.numel()}"
             )
+        _require_places(rows, table.shape[0])
         parts = table.new_empty(self.join.num_rows, *table.shape[1:])
         for chunk in self.chunks:
             here = rows.index_select(0, self.order[chunk.rows])
@@ -100,7 +102,7 @@ def rows_within(budget_bytes: int, table: Tensor) -> int:
 def fold_in_budget(
     op: Monoid,
     table: Float[Tensor, " distinct *feature"],
-    rows: Int[Tensor, " n"],
+    rows: Tensor,
     groups: Groups,
     budget_bytes: int,
 ) -> Float[Tensor, " groups *feature"]:
@@ -112,6 +114,21 @@ def fold_in_budget(
     if rows.numel() != groups.num_rows:
         raise ValueError(f"there are {rows.numel()} rows, but the groups are for {groups.num_rows}")
     return plan_chunks(groups, rows_within(budget_bytes, table)).fold(op, table, rows)
+
+
+def _require_places(rows: Tensor, num_distinct: int) -> None:
+    if rows.dtype not in INTEGER_TYPES or rows.dim() != 1:
+        raise ValueError(
+            f"rows are {rows.dtype} of shape {tuple(rows.shape)}; expected integers in one "
+            "dimension, the places of rows in the table (`rows.long()` makes them, and cuts off)"
+        )
+    lowest, highest = map(int, torch.aminmax(rows)) if rows.numel() else (0, -1)
+    if lowest < 0 or highest >= num_distinct:
+        wrong = lowest if lowest < 0 else highest
+        raise ValueError(
+            f"rows hold {wrong}, but the table has {num_distinct} rows; expected places from 0 to "
+            f"{num_distinct - 1}"
+        )
 
 
 def _parts(sizes: Tensor, most: int) -> Subtrees:

@@ -26,6 +26,9 @@ def sharded_reduce(
     rank 1, and so on. Which tree they are folded over is said at `plan_shards`; a `plan` from an
     earlier call of it, for the same sizes, is used as it is.
 
+    Processes that give other numbers of groups, kinds of rows, bracketings or plans than each
+    other all raise a ValueError that says who gives what.
+
     Gradients are those of the sum of all processes' losses, so every process must take part in
     the backward pass. A loss that all of them compute alike gets, with the mean over processes
     that DistributedDataParallel takes, the parameter gradients of one process.
@@ -37,7 +40,10 @@ def sharded_reduce(
         raise ValueError(f"there are {num_rows(x)} rows, but the groups are for {groups.num_rows}")
     shapes = ", ".join(f"{tensor.dtype} {list(tensor.shape[1:])}" for tensor in sample)
     gradients = "with" if torch.is_grad_enabled() else "without"
-    exchange.agree(f"{groups.num_groups} groups of rows {shapes} {gradients} gradients", device)
+    trees = f"bracketing {bracketing!r}" if plan is None else _described(plan, groups)
+    exchange.agree(
+        f"{groups.num_groups} groups of rows {shapes} {gradients} gradients, {trees}", device
+    )
 
     plan = plan or _plan(exchange, groups, bracketing)
     rows = x[groups.order] if isinstance(x, TableRows) else take_rows(x, groups.order)
@@ -55,3 +61,12 @@ def sharded_reduce(
 def _plan(exchange: Exchange, groups: Groups, bracketing: ShardBracketing) -> ShardPlan:
     sizes = exchange.gather(groups.sizes).view(exchange.size, groups.num_groups)
     return plan_shards(sizes, exchange.rank, bracketing)
+
+
+def _described(plan: ShardPlan, groups: Groups) -> str:
+    """What all processes must have alike in plans of the same sizes."""
+    fits = plan.here.num_rows == groups.order.numel()
+    return (
+        f"a plan that {'fits' if fits else 'does not fit'} its rows, for parts "
+        f"{list(plan.parts_per_shard)} joined by {plan.join}"
+    )
