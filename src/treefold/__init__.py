@@ -36,7 +36,11 @@ if TYPE_CHECKING:
         FoldTree,
         StreamingFold,
         bracketing_spread,
+        chunks_spread,
         fold_chunks,
+        graph_spread,
+        sampled_spread,
+        sharded_spread,
     )
     from treefold.operators import (
         OPERATORS,
@@ -91,12 +95,16 @@ __all__ = [
     "bracketing_spread",
     "chain_reduce",
     "check_imitates",
+    "chunks_spread",
     "fold_chunks",
+    "graph_spread",
     "law_report",
     "plan_tree",
     "record_penalties",
     "reuse_plans",
+    "sampled_spread",
     "sharded_reduce",
+    "sharded_spread",
     "tree_reduce",
 ]
 
