@@ -62,6 +62,10 @@ class CheckpointStore:
         """Whether anything has been saved, be it damaged or not."""
         return bool(self._numbers("json"))
 
+    def names(self) -> list[str]:
+        """Their names, the newest last."""
+        return [self._stem(number) for number in sorted(self._numbers("json") - self._damaged)]
+
     def save(self, checkpoint: Checkpoint) -> None:
         """Add a checkpoint, and then remove those that are too old.
 

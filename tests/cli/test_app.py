@@ -102,7 +102,8 @@ def test_a_sweep_makes_its_runs_skips_finished_ones_and_writes_a_manifest(tmp_pa
         ["gru", "binary-gru", "binary-gru-assoc", "pna", "max", "sum"]
     )
     assert all(record.status == "finished" for record in records)
-    assert len((tmp_path / "second-minimum-smoke.manifest.jsonl").read_text().splitlines()) == 6
+    (lines,) = tmp_path.glob("second-minimum-smoke,*training.epochs=1.manifest.jsonl")
+    assert len(lines.read_text().splitlines()) == 6
     assert "6 runs, 6 of them finished already" in treefold(*sweep).stdout
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import json
 import os
 import shutil
 import signal
@@ -12,13 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from treefold.checkpoints import CheckpointStore
+from treefold.checkpoints import CheckpointStore, DamagedCheckpoint
 from treefold.experiments.overrides import override
 from treefold.experiments.recipe import Evaluation
 from treefold.experiments.run import as_json, run
 from treefold.experiments.set_experiments import find_experiment
-from treefold.experiments.trainer import Standing, Stopped, Watcher
-from treefold.records import MetricsLog, Record, StorageError
+from treefold.experiments.trainer import Standing, Stopped, Trainer, Watcher
+from treefold.records import (
+    FolderInUse,
+    MetricsLog,
+    Record,
+    StorageError,
+    UnreadableRecord,
+)
 from treefold.training.fit import NonFinite
 from treefold.training.world import World
 
@@ -50,7 +57,9 @@ def train(folder, world, experiment=None, seed=1, **options):
 def numbers(folder):
     """All that a run computed: its log without times, its scores, its last parameters."""
     rows = [{k: v for k, v in row.items() if k != "seconds"} for row in MetricsLog.read(folder)]
-    metrics = {k: v for k, v in Record.read(folder).metrics.items() if "seconds" not in k}
+    metrics = Record.read(folder).metrics
+    # A checkout may have moved on meanwhile.
+    metrics = {k: v for k, v in metrics.items() if "seconds" not in k and "commit" not in k}
     tensors = CheckpointStore(folder / "checkpoints", "last").load().tensors
     return rows, metrics, {name: tensor.tolist() for name, tensor in tensors.items()}
 
@@ -201,6 +210,155 @@ def test_numbers_that_explode_stop_the_run_with_the_last_finite_state(tmp_path, 
     assert Record.read(tmp_path).status == "failed"
     tensors = CheckpointStore(tmp_path / "checkpoints", "last").load().tensors
     assert all(bool(t.isfinite().all()) for t in tensors.values() if t.is_floating_point())
+
+
+def test_an_update_that_explodes_leaves_no_checkpoint_that_is_not_finite(tmp_path, world):
+    wild = ("training.learning_rate=1e39", "training.schedule=constant")
+    with pytest.raises(NonFinite, match=r"No state was kept: the next attempt begins anew"):
+        train(tmp_path, world, small("second-minimum/sum", *wild))
+    assert CheckpointStore(tmp_path / "checkpoints", "last").load() is None
+    assert CheckpointStore(tmp_path / "checkpoints", "best").load() is None
+    assert Record.read(tmp_path).status == "failed"
+
+
+def test_the_state_that_is_kept_is_named(tmp_path, world):
+    seen = []
+
+    def explode(progress, steps):
+        seen.append(progress.step)
+        if len(seen) == 6:  # the second epoch's second step has been taken
+            for group in trainers[0].optimizer.param_groups:
+                group["lr"] = 1e39
+
+    trainers = []
+
+    class Watched(Trainer):
+        def __init__(self, *given):
+            trainers.append(self)
+            super().__init__(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("treefold.experiments.run.Trainer", Watched)
+        steady = small("second-minimum/sum", "training.schedule=constant")
+        kept = r"The last finite state, of epoch 1, step 4, is kept as checkpoints/last-000001"
+        with pytest.raises(NonFinite, match=kept):
+            train(tmp_path, world, steady, watcher=Watcher(step=explode))
+    tensors = CheckpointStore(tmp_path / "checkpoints", "last").load().tensors
+    assert all(bool(t.isfinite().all()) for t in tensors.values() if t.is_floating_point())
+
+
+def test_a_stop_in_the_last_epoch_is_heard(tmp_path, world, undisturbed):
+    def interrupt(progress, steps):
+        if (progress.epoch, progress.step) == (3, 4):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Stopped, match="SIGINT at epoch 3, step 4"):
+        train(tmp_path, world, watcher=Watcher(step=interrupt))
+    assert Record.read(tmp_path).status == "stopped"
+    train(tmp_path, world)
+    assert numbers(tmp_path) == numbers(undisturbed)
+
+
+def test_a_stop_is_heard_while_the_run_is_evaluated(tmp_path, world, undisturbed):
+    evaluated = []
+
+    def interrupt(shown):
+        evaluated.append(shown["size"])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Stopped, match="SIGINT while it was evaluated"):
+        train(tmp_path, world, watcher=Watcher(evaluated=interrupt))
+    assert evaluated == [1]
+    assert Record.read(tmp_path).status == "stopped"
+    train(tmp_path, world)
+    assert numbers(tmp_path) == numbers(undisturbed)
+
+
+def test_a_record_says_on_what_machine_it_was_made(undisturbed):
+    machine = Record.read(undisturbed).machine
+    assert machine.pop("threads") >= 1
+    assert machine == {"device": "cpu", "precision": "32-true", "processes": 1}
+
+
+def test_a_run_goes_on_with_another_number_of_processes_only_if_told(tmp_path, world, undisturbed):
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    record = Record.read(tmp_path)
+    machine = {**record.machine, "processes": 2}
+    dataclasses.replace(record, machine=machine).write(tmp_path)
+    with pytest.raises(ValueError, match=r"begun with processes 2, not processes 1.*--processes 2"):
+        train(tmp_path, world)
+    found = train(tmp_path, world, elsewhere=True)
+    assert found.machine["processes"] == 1
+    assert "went on after 3 epochs with 1 processes instead of 2" in found.departures
+
+
+def test_a_record_from_before_machines_were_kept_is_gone_on_with(tmp_path, world, undisturbed):
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    entries = json.loads((tmp_path / "record.json").read_text())
+    del entries["machine"]
+    (tmp_path / "record.json").write_text(json.dumps(entries))
+    assert Record.read(tmp_path).machine == {}
+    assert train(tmp_path, world).status == "finished"
+
+
+def test_a_folder_in_use_is_refused(tmp_path, world):
+    def intrude(progress, steps):
+        with pytest.raises(
+            FolderInUse, match=rf"in use by process {os.getpid()}, .* another --out"
+        ):
+            train(tmp_path, world)
+
+    assert train(tmp_path, world, watcher=Watcher(step=intrude)).status == "finished"
+    assert not (tmp_path / ".lock").exists()
+
+
+def test_a_best_checkpoint_that_is_gone_is_not_replaced_by_the_last(tmp_path, world):
+    def lose(shown):
+        raise Crash
+
+    with pytest.raises(Crash):
+        train(tmp_path, world, watcher=Watcher(evaluated=lose))
+    for path in (tmp_path / "checkpoints").glob("best-*"):
+        path.unlink()
+    with pytest.raises(DamagedCheckpoint, match=r"no checkpoint called best, which epoch \d"):
+        train(tmp_path, world)
+    assert "no checkpoint called best" in Record.read(tmp_path).error
+
+
+def test_a_torn_record_is_set_aside_and_the_run_goes_on(tmp_path, world, undisturbed, caplog):
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "record.json").write_text('{"name": "second-mi')
+    assert train(tmp_path, world).status == "finished"
+    assert (tmp_path / "record.json.damaged").read_text() == '{"name": "second-mi'
+    assert "is now called record.json.damaged" in caplog.text
+    assert numbers(tmp_path) == numbers(undisturbed)
+
+
+def test_a_record_of_a_newer_treefold_is_left_alone(tmp_path, world, undisturbed):
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "record.json").write_text('{"version": 99}')
+    with pytest.raises(UnreadableRecord, match="version 99"):
+        train(tmp_path, world)
+    assert (tmp_path / "record.json").read_text() == '{"version": 99}'
+
+
+@pytest.mark.parametrize("where", ["build", "train"])
+def test_whatever_goes_wrong_is_in_the_record(tmp_path, world, where):
+    def fail(progress, steps):
+        raise RuntimeError("the sky is falling")
+
+    if where == "train":
+        with pytest.raises(RuntimeError):
+            train(tmp_path, world, watcher=Watcher(step=fail))
+        error = "the sky is falling"
+    else:
+        wrong = small("second-minimum/binary-gru", "aggregator.options.colour=red")
+        with pytest.raises(ValueError, match="colour"):
+            train(tmp_path, world, wrong)
+        error = "colour"
+    record = Record.read(tmp_path)
+    assert record.status == "failed"
+    assert error in record.error
 
 
 def test_a_full_disk_ends_the_run_with_the_earlier_checkpoint_intact(tmp_path, world, monkeypatch):

@@ -89,6 +89,30 @@ def test_batches_may_be_the_same_in_every_epoch(world):
     assert taken[0] + taken[1] == taken[2] + taken[3] == data.answers.tolist()
 
 
+class SecondOfTwo(World):
+    """The second process of a world of two, alone: its gradients are its own."""
+
+    rank, size = 1, 2
+
+
+@pytest.mark.parametrize(("num_examples", "weight"), [(1, 0), (2, 1), (3, 2 / 3)])
+def test_gradients_of_a_process_weigh_as_many_examples_as_it_has(world, num_examples, weight):
+    data = TASK.train(0)
+
+    def gradient(here, chosen):
+        model, _, schedule, (wrapped, optimizer) = parts(world, "sum")
+        loop = fit(here, wrapped, optimizer, schedule, data, loss_and_correct, batch_size=3,
+                   clip_norm=None, seed=3, progress=Progress(),
+                   batches=lambda *_: [chosen])  # fmt: skip
+        loss = next(loop).loss
+        return loss, torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+    loss, found = gradient(SecondOfTwo(), torch.arange(num_examples))
+    loss_alone, alone = gradient(world, torch.tensor([1]))
+    assert loss == (loss_alone if weight else 0)
+    torch.testing.assert_close(found, weight * alone)
+
+
 def test_law_losses_are_part_of_what_is_minimised(world):
     _, with_law, progress = run(world, 4, associativity=100.0)
     _, without, _ = run(world, 4, associativity=0.0)

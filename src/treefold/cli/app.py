@@ -37,12 +37,12 @@ Data = Annotated[
 class Machine:
     """Where to run."""
 
-    device: str = "cpu"
-    """cpu, cuda, mps or auto."""
-    precision: str = "32-true"
-    """32-true, bf16-mixed, 16-mixed or 64-true."""
-    processes: int = 1
-    """How many processes train one model together (DDP)."""
+    device: str | None = None
+    """cpu, cuda, mps or auto; cpu if not given."""
+    precision: str | None = None
+    """32-true, 64-true, bf16-mixed, 16-mixed or bf16-true; 32-true if not given."""
+    processes: int | None = None
+    """How many processes train one model together (DDP); 1 if not given, or those of torchrun."""
     threads: int | None = None
     """Threads per process; all cores if not given."""
 
@@ -108,6 +108,8 @@ def sweep(
     slurm: Annotated[
         list[str] | None, Parameter(help="Submit to SLURM, with parameters such as partition=gpu.")
     ] = None,
+    device: Annotated[str, Parameter(help="Of every run: cpu, cuda, mps or auto.")] = "cpu",
+    precision: Annotated[str, Parameter(help="Of every run, as for train.")] = "32-true",
     debug: bool = False,
 ) -> None:
     """Train every row of an experiment with several seeds, several at once, one thread each.
@@ -118,12 +120,16 @@ def sweep(
         from treefold.cli.sweeping import sweep_rows
 
         use_data(data)
-        sweep_rows(recipe, preset, seeds, out, set_ or [], workers, slurm)
+        where = Machine(device, precision)
+        sweep_rows(recipe, preset, seeds, out, set_ or [], workers, slurm, where)
 
 
 @app.command
 def resume(run: Path, *, data: Data = None, machine: Where = HERE, debug: bool = False) -> None:
-    """Go on with a run that was stopped, from its folder alone."""
+    """Go on with a run that was stopped, from its folder alone.
+
+    Device, precision, processes and threads are those it was begun with, if not given.
+    """
     with as_one_line(debug):
         from treefold.cli.commands import resume_run
 
@@ -155,7 +161,10 @@ def evaluate(
 
 @app.command
 def laws(run: Path, *, num_draws: int = 1024, data: Data = None, debug: bool = False) -> None:
-    """Print how far a run's learned operator is from the laws of a commutative monoid."""
+    """Print how far a run's learned operator is from the laws of a commutative monoid.
+
+    The run is its folder, or a checkpoint in it.
+    """
     with as_one_line(debug):
         from treefold.cli.commands import print_laws
 
@@ -216,8 +225,12 @@ def bench(
 ) -> None:
     """Time an epoch of 2nd-minimum training for sets of given sizes, the paper's by default."""
     with as_one_line(debug):
+        if not 0 < fraction <= 1:
+            raise ValueError(f"--fraction is {fraction:g}; expected more than 0 and at most 1")
         from treefold.cli.benchmarking import bench_rows
+        from treefold.records import check_writable
 
+        check_writable(out)
         bench_rows(sizes, rows, sets, batch_size, fraction, preset, out, machine)
 
 

@@ -1,8 +1,9 @@
 """What the commands on single runs do. Imported only when one of them is called: it needs torch."""
 
+import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,16 +13,21 @@ from treefold.cli.display import choose_display
 from treefold.cli.watching import watch
 from treefold.experiments.build import routine_of
 from treefold.experiments.catalogue import FAMILIES, find_experiment
-from treefold.experiments.loading import best_model, experiment_of
+from treefold.experiments.loading import best_model, experiment_of, run_of
 from treefold.experiments.overrides import override
 from treefold.experiments.run import run
 from treefold.experiments.set_routine import parse_sizes as parse_sizes
 from treefold.records import Record
+from treefold.training.precision import FULL
+from treefold.training.signals import stop_on_signals
 from treefold.training.violations import laws_of, states_of
-from treefold.training.world import World
+from treefold.training.world import World, under_torchrun
 
 if TYPE_CHECKING:
     from treefold.cli.app import Machine
+
+LONGEST_NAME = 200
+"""In bytes; file systems take 255, and a manifest's name is longer than a folder's."""
 
 
 def list_everything() -> None:
@@ -50,16 +56,20 @@ def train_rows(
     """Train the rows that a name stands for, one after the other."""
     changed = [override(found, assignments) for found in find_experiment(recipe, preset)]
     world = world_of(machine)
-    with choose_display(json_lines, silent=world.rank > 0) as display:
+    with (
+        choose_display(json_lines, silent=world.rank > 0) as display,
+        stop_on_signals() as stop,  # between two rows as well
+    ):
         for experiment, overrides in changed:
             record = run(
                 experiment,
                 preset=preset,
                 seed=seed,
-                folder=run_folder(out, experiment.name, preset, seed, assignments),
+                folder=run_folder(out, experiment.name, preset, seed, assignments, world.precision),
                 world=world,
                 overrides=overrides,
                 watcher=watch(display, experiment.name, experiment),
+                stop=stop,
             )
             display.finish(experiment.name, in_short(record))
 
@@ -68,7 +78,7 @@ def resume_run(folder: Path, machine: "Machine") -> None:
     """Go on with a run, from what its record says."""
     record = Record.read(folder)
     experiment = experiment_of(record)
-    world = world_of(machine)
+    world = world_of(machine, record.machine)
     with choose_display(json_lines=False, silent=world.rank > 0) as display:
         watcher = watch(display, record.name, experiment)
         record = run(
@@ -78,6 +88,7 @@ def resume_run(folder: Path, machine: "Machine") -> None:
             folder=folder,
             world=world,
             watcher=watcher,
+            elsewhere=True,
         )
         display.finish(record.name, in_short(record))
 
@@ -88,12 +99,14 @@ def evaluate_run(folder: Path, sizes: str | None, seed: int, machine: "Machine")
     experiment = experiment_of(record)
     routine = routine_of(experiment, record.seed if seed < 0 else seed)
     wanted = routine.cases(sizes)
+    begun = {name: value for name, value in record.machine.items() if name == "precision"}
     model = best_model(folder, experiment)
-    world_of(machine)
+    world = world_of(machine, begun)
+    placed = world.place(model)
     scores = {}
     for case in wanted:
         with torch.no_grad():
-            scores[case] = routine.score(model, case, torch.device("cpu"))
+            scores[case] = routine.score(placed, case, world.device)
         label, value = routine.shown(case, scores[case]).values()
         print(f"{label:>8}  {value:.4f}", flush=True)
     for name, value in routine.metrics(scores).items():
@@ -101,11 +114,13 @@ def evaluate_run(folder: Path, sizes: str | None, seed: int, machine: "Machine")
             print(f"{name}  {value:.4f}")
 
 
-def print_laws(folder: Path, num_draws: int) -> None:
+def print_laws(path: Path, num_draws: int) -> None:
     """Print a law report on states that the run's operator really meets."""
+    folder = run_of(path)
     record = Record.read(folder)
     experiment = experiment_of(record)
-    model = best_model(folder, experiment)
+    # In float32 whatever it was trained in: what is asked is how far the operator itself is off.
+    model = best_model(folder, experiment).float()
     with torch.no_grad():
         folded = routine_of(experiment, record.seed).folded(model, torch.device("cpu"))
     if folded is None or not laws_of(folded.aggregator)[0]:
@@ -116,19 +131,48 @@ def print_laws(folder: Path, num_draws: int) -> None:
     print(law_report(op, states, laws, num_draws=num_draws, generator=generator))
 
 
-def world_of(machine: "Machine") -> World:
-    """Processes, devices and threads, as the command line asks."""
-    if machine.threads is not None:
-        torch.set_num_threads(machine.threads)
-    elif "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // machine.processes))
-    return World(machine.device, machine.precision, machine.processes)
+def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:
+    """Processes, devices and threads, as the command line asks, or else as a run was begun."""
+    begun = begun or {}
+    processes = machine.processes
+    if processes is None and not under_torchrun():
+        processes = begun.get("processes", 1)
+    if processes is not None and processes < 1:
+        raise ValueError(f"--processes is {processes}; expected 1 or more")
+    threads = machine.threads
+    if threads is None and "OMP_NUM_THREADS" not in os.environ:
+        share = len(os.sched_getaffinity(0)) // (processes or 1)
+        threads = begun.get("threads", max(1, share))
+    if threads is not None:
+        torch.set_num_threads(threads)
+    device, precision = (
+        getattr(machine, name) or begun.get(name, usual)
+        for name, usual in (("device", "cpu"), ("precision", FULL))
+    )
+    return World(device, precision, processes)
 
 
-def run_folder(out: Path, name: str, preset: str, seed: int, assignments: list[str]) -> Path:
-    """Where a run goes: overrides are part of its name."""
-    changes = "".join(f",{item.replace('/', '_')}" for item in sorted(assignments))
-    return out / name / f"{preset}{changes}" / f"seed-{seed}"
+def run_folder(
+    out: Path,
+    name: str,
+    preset: str,
+    seed: int,
+    assignments: list[str],
+    precision: str = FULL,
+) -> Path:
+    """Where a run goes: overrides are part of its name, and so is an unusual precision."""
+    return out / name / variant_name(preset, assignments, precision) / f"seed-{seed}"
+
+
+def variant_name(preset: str, assignments: list[str], precision: str = FULL) -> str:
+    """A preset with overrides as the name of a folder; long ones end in a digest of all."""
+    changes = [*assignments, *([] if precision == FULL else [f"precision={precision}"])]
+    name = preset + "".join(f",{item.replace('/', '_')}" for item in sorted(changes))
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+    start = name.encode()[: LONGEST_NAME - len(digest) - 1].decode(errors="ignore")
+    return f"{start},{digest}"
 
 
 def in_short(record: Record) -> str:

@@ -10,6 +10,7 @@ from treefold.comparing import Dataset, Listener, Plan, compare, load_dataset, w
 from treefold.comparing.run import Onlooker, Row
 from treefold.records import Record
 from treefold.training.fit import Progress
+from treefold.training.precision import FULL
 
 if TYPE_CHECKING:
     from treefold.cli.app import Machine
@@ -25,10 +26,11 @@ def compare_aggregators(
     machine: "Machine",
 ) -> None:
     """Run what is not done yet, write the page, and say what to pick."""
-    if machine.processes != 1 or machine.precision != "32-true":
+    processes, precision = machine.processes or 1, machine.precision or FULL
+    if processes != 1 or precision != FULL:
         raise ValueError(
-            f"compare trains in 1 process with 32-true, not in {machine.processes} with "
-            f"{machine.precision}; leave these options out"
+            f"compare trains in 1 process with {FULL}, not in {processes} with {precision}; leave "
+            "these options out"
         )
     found = load_dataset(dataset, data, kind, metric)
     folder = out or Path("runs") / "compare" / found.name

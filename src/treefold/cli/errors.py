@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 USAGE, FAILED, STORAGE, INTERRUPTED = 2, 3, 4, 130
+FILES = {"DamagedCheckpoint", "UnreadableLog", "UnreadableRecord", "OSError"}
+"""Errors about files, by name: their modules need torch, or time."""
 
 
 @contextmanager
@@ -29,7 +31,7 @@ def _code(error: Exception) -> int:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "Stopped" in kinds:
         return INTERRUPTED
-    if kinds & {"StorageError", "DamagedCheckpoint", "OSError"}:
+    if kinds & FILES:
         return STORAGE
     return USAGE if kinds & {"ValueError"} else FAILED
 

@@ -2,22 +2,30 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from treefold.cli.commands import in_short, run_folder
+from treefold.cli.commands import in_short, run_folder, variant_name
 from treefold.cli.display import Display, choose_display
+from treefold.cli.errors import INTERRUPTED
 from treefold.experiments.build import routine_of
 from treefold.experiments.catalogue import find_experiment, find_preset
 from treefold.experiments.overrides import override
 from treefold.experiments.run import as_json
-from treefold.records import Record, write_atomically
+from treefold.records import Record, UnreadableRecord, check_writable, write_atomically
 from treefold.records.record import FILE_NAME
+from treefold.training.precision import FULL, check_precision
+
+if TYPE_CHECKING:
+    from treefold.cli.app import Machine
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,8 @@ class Job:
     seed: int
     out: str
     assignments: tuple[str, ...]
+    device: str = "cpu"
+    precision: str = FULL
 
     @property
     def title(self) -> str:
@@ -38,7 +48,10 @@ class Job:
     @property
     def folder(self) -> Path:
         """Where the run goes."""
-        return run_folder(Path(self.out), self.name, self.preset, self.seed, list(self.assignments))
+        changes = list(self.assignments)
+        return run_folder(
+            Path(self.out), self.name, self.preset, self.seed, changes, self.precision
+        )
 
     def command(self) -> list[str]:
         """The command that makes the run."""
@@ -46,6 +59,7 @@ class Job:
         return [
             *(sys.executable, "-W", "ignore", "-m", "treefold.cli", "train", self.name),
             *("--preset", self.preset, "--seed", str(self.seed), "--out", self.out),
+            *("--device", self.device, "--precision", self.precision),
             *("--threads", "1", "--json-lines", *sets),
         ]
 
@@ -59,8 +73,11 @@ class Job:
         return record.recipe == as_json(wanted)
 
     def record(self) -> Record | None:
-        """The run's record, if it has one."""
-        return Record.read(self.folder) if (self.folder / FILE_NAME).exists() else None
+        """The run's record, if it has one that can be read."""
+        try:
+            return Record.read(self.folder) if (self.folder / FILE_NAME).exists() else None
+        except UnreadableRecord:
+            return None  # training will say what is wrong, or begin it anew
 
 
 def sweep_rows(
@@ -71,12 +88,15 @@ def sweep_rows(
     assignments: list[str],
     workers: int | None,
     slurm: list[str] | None,
+    machine: "Machine",
 ) -> None:
     """Make every run that is not finished yet; fails if any of them does."""
-    jobs = list(manifest(recipe, preset, seeds, out, assignments))
+    jobs = list(manifest(recipe, preset, seeds, out, assignments, machine))
     lines = "".join(json.dumps(asdict(job)) + "\n" for job in jobs)
-    out.mkdir(parents=True, exist_ok=True)
-    write_atomically(out / f"{recipe.replace('/', '-')}-{preset}.manifest.jsonl", lines.encode())
+    check_writable(out)
+    variant = variant_name(preset, assignments, machine.precision or FULL)
+    name = f"{recipe.replace('/', '-')}-{variant}.manifest.jsonl"
+    write_atomically(out / name, lines.encode())
     left = [job for job in jobs if not job.is_finished()]
     print(f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished already", flush=True)
     if slurm is not None:
@@ -91,10 +111,17 @@ def sweep_rows(
 
 
 def manifest(
-    recipe: str, preset: str, seeds: int | None, out: Path, assignments: list[str]
+    recipe: str,
+    preset: str,
+    seeds: int | None,
+    out: Path,
+    assignments: list[str],
+    machine: "Machine",
 ) -> Iterator[Job]:
     """The runs of a sweep, seed by seed; wrong names and values and missing data are found
     out here."""
+    device, precision = machine.device or "cpu", machine.precision or FULL
+    check_precision(precision, device)
     count = find_preset(recipe, preset).num_seeds if seeds is None else seeds
     if count < 1:
         raise ValueError(f"{count} seeds; expected 1 or more")
@@ -102,59 +129,102 @@ def manifest(
         for experiment in find_experiment(recipe, preset):
             changed, _ = override(experiment, assignments)
             routine_of(changed, seed).require_data()
-            yield Job(experiment.name, preset, seed, str(out), tuple(assignments))
+            where = (str(out), tuple(assignments), device, precision)
+            yield Job(experiment.name, preset, seed, *where)
 
 
 def run_here(jobs: list[Job], workers: int) -> list[str]:
-    """Run the jobs on this machine, `workers` at once; gives the titles of those that failed."""
-    children: set[subprocess.Popen[str]] = set()
-    lock = threading.Lock()
-    with choose_display(json_lines=False) as display, ThreadPoolExecutor(workers) as pool:
+    """Run the jobs on this machine, `workers` at once; gives the titles of those that failed.
+
+    Ctrl-C and SIGTERM are passed on to the runs, which save before they go.
+    """
+    children = Children()
+    with (
+        choose_display(json_lines=False) as display,
+        _sigterm_as_interrupt(),
+        ThreadPoolExecutor(workers) as pool,  # waits for its threads, and so for the runs
+    ):
         try:
-            codes = list(pool.map(lambda job: _run(job, display, children, lock), jobs))
+            codes = list(pool.map(lambda job: _run(job, display, children), jobs))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            with lock:
-                for child in children:
-                    child.terminate()  # they save before they go
+            children.stop()
             raise
     return [job.title for job, code in zip(jobs, codes, strict=True) if code]
 
 
-def _run(
-    job: Job, display: Display, children: set["subprocess.Popen[str]"], lock: threading.Lock
-) -> int:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    child = subprocess.Popen(
-        job.command(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        start_new_session=True,  # Ctrl-C reaches us, and we ask the children to stop
-    )
-    with lock:
-        children.add(child)
-    errors: list[str] = []
-    reader = threading.Thread(target=lambda: errors.extend(child.stderr or ()), daemon=True)
-    reader.start()
-    for line in child.stdout or ():
+class Children:
+    """The processes of a sweep; once they are stopped, no more are started."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[str] | None] = set()
+        self._stopped, self._lock = False, threading.Lock()
+
+    @contextmanager
+    def start(self, command: list[str]) -> Iterator["subprocess.Popen[str] | None"]:
+        """A process that is known to be running inside."""
+        with self._lock:
+            if self._stopped:
+                child = None
+            else:
+                child = subprocess.Popen(
+                    command,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+                    start_new_session=True,  # Ctrl-C reaches us, and we ask the children to stop
+                )
+                self._running.add(child)
         try:
-            event = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if event.get("kind") in ("step", "epoch", "evaluated"):
-            display.show(job.title, event)
-    code = child.wait()
-    reader.join()
-    with lock:
-        children.discard(child)
+            yield child
+        finally:
+            with self._lock:
+                self._running.discard(child)
+
+    def stop(self) -> None:
+        """Ask all to save and go."""
+        with self._lock:
+            self._stopped = True
+            for child in filter(None, self._running):
+                child.terminate()
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Inside, SIGTERM is what Ctrl-C is."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can hear signals
+        return
+    usual = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
+
+
+def _run(job: Job, display: Display, children: Children) -> int:
+    errors: list[str] = []
+    with children.start(job.command()) as child:
+        if child is None:
+            return INTERRUPTED
+        reader = threading.Thread(target=lambda: errors.extend(child.stderr or ()), daemon=True)
+        reader.start()
+        for line in child.stdout or ():
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if event.get("kind") in ("step", "epoch", "evaluated"):
+                display.show(job.title, event)
+        code = child.wait()
+        reader.join()
     record = job.record()
     if code == 0 and record is not None:
         display.finish(job.title, in_short(record))
     else:
         reason = errors[-1].strip() if errors else f"exit code {code}"
-        display.finish(job.title, f"failed: {reason}")
+        display.finish(job.title, reason if code == INTERRUPTED else f"failed: {reason}")
     return code
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torch import nn
 
-from treefold.checkpoints import CheckpointStore
+from treefold.checkpoints import Checkpoint, CheckpointStore
 from treefold.experiments.build import build_model
 from treefold.experiments.recipe import Experiment, experiment_from_recipe
 from treefold.experiments.trainer import CHECKPOINTS
@@ -13,15 +13,42 @@ from treefold.training.state import restore
 
 
 def best_model(folder: Path, experiment: Experiment) -> nn.Module:
-    """The network of a run with its best parameters, ready to evaluate."""
+    """The network of a run with its best parameters, ready to evaluate.
+
+    Its parameters have the type they were trained in: float64 for the precision 64-true.
+    """
     checkpoint = CheckpointStore(folder / CHECKPOINTS, "best").load()
     if checkpoint is None:
         raise ValueError(f"{folder} has no best checkpoint yet; train it first")
-    model = build_model(experiment)
+    model = _typed_as(checkpoint, build_model(experiment))
     restore(checkpoint, rng=False, model=model)
     return model.eval()
 
 
+def run_of(path: Path) -> Path:
+    """The run folder that a path means: itself, its folder of checkpoints, or one of these."""
+    for folder in (path.parent, path):
+        if folder.name == CHECKPOINTS and path.exists():
+            return folder.parent
+    return path
+
+
 def experiment_of(record: Record) -> Experiment:
     """The experiment that a record describes."""
-    return experiment_from_recipe(record.name, record.recipe)
+    try:
+        return experiment_from_recipe(record.name, record.recipe)
+    except (KeyError, TypeError, AttributeError) as error:
+        what = f"lacks {error}" if isinstance(error, KeyError) else f"does not fit: {error}"
+        raise ValueError(
+            f"the recipe in the record of {record.name} {what}; expected one that `treefold "
+            "train` has written"
+        ) from None
+
+
+def _typed_as(checkpoint: Checkpoint, model: nn.Module) -> nn.Module:
+    types = {
+        value.dtype
+        for name, value in checkpoint.tensors.items()
+        if name.startswith("model/") and value.is_floating_point()
+    }
+    return model.to(types.pop()) if len(types) == 1 else model

@@ -7,18 +7,32 @@ A run folder holds `record.json`, `metrics.csv` and `checkpoints/`. Whatever sto
 import dataclasses
 import datetime
 import json
+import logging
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from treefold.experiments.build import routine_of
+from treefold.experiments.machine import as_override, on_machine
 from treefold.experiments.recipe import Experiment
 from treefold.experiments.trainer import CHECKPOINTS, Stopped, Trainer, Watcher
-from treefold.records import Record, StorageError, check_writable, remove_leftovers
+from treefold.records import (
+    DamagedRecord,
+    Record,
+    Status,
+    StorageError,
+    check_writable,
+    locked,
+    remove_leftovers,
+    set_aside,
+)
 from treefold.records.provenance import commit, hardware, versions
 from treefold.records.record import FILE_NAME
-from treefold.training.fit import NonFinite
-from treefold.training.signals import stop_on_signals
+from treefold.training.signals import StopRequest, stop_on_signals
 from treefold.training.world import World
+
+_log = logging.getLogger("treefold")
 
 
 def run(
@@ -30,63 +44,102 @@ def run(
     world: World,
     overrides: dict[str, Any] | None = None,
     watcher: Watcher | None = None,
+    stop: StopRequest | None = None,
+    elsewhere: bool = False,
 ) -> Record:
-    """Train to the end, or go on with the run that is already in `folder`; gives its record."""
-    routine_of(experiment, seed).require_data()
-    if world.rank == 0:
-        for place in (folder, folder / CHECKPOINTS):
-            check_writable(place)
-            remove_leftovers(place)
-        open_record(experiment, preset, seed, folder, overrides or {})
-    world.wait()
-    record = open_record(experiment, preset, seed, folder, overrides or {})
-    if record.status == "finished":
-        return record
-    watcher = watcher or Watcher()
-    trainer = Trainer(experiment, seed, folder, world)
+    """Train to the end, or go on with the run that is already in `folder`; gives its record.
 
-    def close(status: Any, error: str | None = None, **entries: Any) -> Record:
-        epochs = len(trainer.log.read(folder)) if world.rank == 0 else 0
-        closed = dataclasses.replace(
-            record,
-            status=status,
-            error=error,  # not that of an earlier stop
-            seconds=trainer.standing.seconds,
-            epochs=epochs,
-            **entries,
-        )
+    `stop` is asked where somebody listens to signals already. `elsewhere` lets a run go on with
+    another number of processes than it was begun with; its record then says so.
+    """
+    routine_of(experiment, seed).require_data()
+    opened = partial(
+        open_record,
+        *(experiment, preset, seed, folder, overrides or {}),
+        machine=world.described(),
+        elsewhere=elsewhere,
+    )
+
+    def prepare() -> None:
+        check_writable(folder)
+        held.enter_context(locked(folder))
+        check_writable(folder / CHECKPOINTS)
+        for place in (folder, folder / CHECKPOINTS):
+            remove_leftovers(place)
+        opened()
+
+    with ExitStack() as held:
+        asked = held.enter_context(stop_on_signals()) if stop is None else stop
+        world.first(prepare)
+        record = opened()
+        if record.status == "finished":
+            return record
+        return _go_on(record, experiment, folder, world, watcher or Watcher(), asked)
+
+
+def _go_on(
+    record: Record,
+    experiment: Experiment,
+    folder: Path,
+    world: World,
+    watcher: Watcher,
+    stop: StopRequest,
+) -> Record:
+    """Train and evaluate; however that ends, the record says it."""
+    trainer: Trainer | None = None
+
+    def close(status: Status, error: str | None = None, **entries: Any) -> Record:
+        if trainer is not None:
+            epochs = len(trainer.log.read(folder)) if world.rank == 0 else 0
+            entries |= {"seconds": trainer.standing.seconds, "epochs": epochs}
+        # The error is not that of an earlier stop.
+        closed = dataclasses.replace(record, status=status, error=error, **entries)
         if world.rank == 0:
             closed.write(folder)
         return closed
 
     try:
-        with stop_on_signals() as stop:
-            trainer.train(watcher, stop)
-        metrics = trainer.evaluate(watcher)
+        trainer = Trainer(experiment, record.seed, folder, world)
+        trainer.train(watcher, stop)
+        metrics = trainer.evaluate(watcher, stop)
         if commit() != record.commit:  # begun with other code
             metrics["evaluation_commit"] = commit()
         return close("finished", metrics=metrics)
     except Stopped as stopped:
         close("stopped", error=str(stopped))
         raise
-    except (NonFinite, StorageError) as error:
-        close("failed", error=str(error))
+    except KeyboardInterrupt:
+        close("stopped", error="interrupted for the second time, before it could save")
+        raise
+    except Exception as error:
+        with suppress(StorageError, ValueError):  # the error itself is what matters
+            close("failed", error=str(error) or type(error).__name__)
         raise
     finally:
-        trainer.close()
+        if trainer is not None:
+            trainer.close()
 
 
 def open_record(
-    experiment: Experiment, preset: str, seed: int, folder: Path, overrides: dict[str, Any]
+    experiment: Experiment,
+    preset: str,
+    seed: int,
+    folder: Path,
+    overrides: dict[str, Any],
+    *,
+    machine: dict[str, Any] | None = None,
+    elsewhere: bool = False,
 ) -> Record:
-    """The record of the run in `folder`, begun anew if there is none."""
-    if (folder / FILE_NAME).exists():
-        found, recipe = Record.read(folder), as_json(experiment.recipe())
+    """The record of the run in `folder`, begun anew if there is none, or a damaged one."""
+    machine = machine or {}
+    if found := _found(folder):
+        recipe = as_json(experiment.recipe())
         if (_trained(found.recipe), found.seed) != (_trained(recipe), seed):
             raise ValueError(
                 f"{folder} holds another run, {found.name} with seed {found.seed}, or another "
                 "recipe; give another --out, or remove it"
             )
+        found = on_machine(found, machine, folder, elsewhere)
         if found.recipe == recipe:
             return found
         return dataclasses.replace(found, recipe=recipe, status="running")  # to evaluate anew
@@ -95,16 +148,27 @@ def open_record(
         preset=preset,
         seed=seed,
         recipe=as_json(experiment.recipe()),
-        overrides=overrides,
+        overrides={**overrides, **as_override(machine)},
         reported={key: dataclasses.asdict(value) for key, value in experiment.reported.items()},
         departures=[*experiment.departures, *routine_of(experiment, seed).data_departures()],
         commit=commit(),
         versions=versions(),
         hardware=hardware(),
+        machine=machine,
         started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
     record.write(folder)
     return record
+
+
+def _found(folder: Path) -> Record | None:
+    if not (folder / FILE_NAME).exists():
+        return None
+    try:
+        return Record.read(folder)
+    except DamagedRecord as damage:
+        _log.warning("%s; it is now called %s", damage, set_aside(folder).name)
+        return None
 
 
 def _trained(recipe: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from treefold.checkpoints import CheckpointStore
+from treefold.checkpoints import CheckpointStore, DamagedCheckpoint
 from treefold.experiments.build import (
     build_model,
     build_optimizer,
@@ -19,7 +19,7 @@ from treefold.experiments.build import (
 )
 from treefold.experiments.recipe import Experiment
 from treefold.records import MetricsLog
-from treefold.training.fit import NonFinite, Progress, fit
+from treefold.training.fit import NonFinite, Progress, fit, is_finite
 from treefold.training.signals import StopRequest
 from treefold.training.state import capture, restore
 from treefold.training.tensorboard import TensorBoardLog
@@ -95,28 +95,32 @@ class Trainer:
                 self.standing.seconds = time.monotonic() - begin
                 if progress.step == self.steps:
                     self._finish_epoch(watcher)
+                if self.world.any(bool(stop)):
+                    if progress.step < self.steps:  # at its end an epoch has been saved
+                        self._save()
+                    raise _stopped(stop, f"at epoch {progress.epoch}, step {progress.step}")
                 if self._is_over():
                     return
-                if self.world.any(bool(stop)):
-                    self._save()
-                    raise Stopped(
-                        f"stopped by {stop.signal or 'another process'} at epoch {progress.epoch}, "
-                        f"step {progress.step}; `treefold resume` goes on from here"
-                    )
-        except NonFinite:
-            self._save()
-            raise
+        except NonFinite as error:
+            if is_finite(self.model, self.optimizer):
+                self._save()
+            raise NonFinite(f"{error}. {self._kept()}") from None
 
-    def evaluate(self, watcher: Watcher) -> dict[str, Any]:
+    def evaluate(self, watcher: Watcher, stop: StopRequest) -> dict[str, Any]:
         """The scores of the checkpoint that did best on validation, for every case.
 
         Where the routine asks for it, those of the last epoch as well, called `-last`.
         """
-        last = self.routine.metrics(self._scores(watcher)) if self.routine.scores_last else {}
+        last = self.routine.metrics(self._scores(watcher, stop)) if self.routine.scores_last else {}
         best = self.best.load()
-        if best is not None:
-            restore(best, rng=False, model=self.model)
-        scores = self._scores(watcher)
+        if best is None:
+            raise DamagedCheckpoint(
+                f"{self.best.folder} has no checkpoint called best, which epoch "
+                f"{self.standing.best_epoch} has left; restore it from a copy, or remove the run's "
+                "folder to train again"
+            )
+        restore(best, rng=False, model=self.model)
+        scores = self._scores(watcher, stop)
         return {
             "num_parameters": sum(p.numel() for p in self.model.parameters()),
             "best_epoch": self.standing.best_epoch,
@@ -126,10 +130,12 @@ class Trainer:
             **{f"{name}-last": value for name, value in last.items() if "@" in name},
         }
 
-    def _scores(self, watcher: Watcher) -> dict[Any, Any]:
+    def _scores(self, watcher: Watcher, stop: StopRequest) -> dict[Any, Any]:
         self.wrapped.eval()
         scores = {}
         for case in self.routine.cases():
+            if self.world.any(bool(stop)):
+                raise _stopped(stop, "while it was evaluated")
             with torch.no_grad():
                 scores[case] = self.routine.score(self.wrapped, case, self.world.device)
             watcher.evaluated(self.routine.shown(case, scores[case]))
@@ -164,6 +170,7 @@ class Trainer:
 
     def _finish_epoch(self, watcher: Watcher) -> None:
         progress, standing = self.progress, self.standing
+        self._require_finite()
         row: dict[str, float | int] = {
             "epoch": progress.epoch,
             "seconds": round(standing.seconds, 3),
@@ -194,8 +201,9 @@ class Trainer:
     def _validate(self) -> dict[str, float]:
         self.wrapped.eval()
         device = self.world.device
-        folded = self.routine.folded(self.model, device)
-        laws = violations_on(*folded) if folded else {}
+        with self.world.computing():
+            folded = self.routine.folded(self.model, device)
+            laws = violations_on(*folded) if folded else {}
         return {
             **self.routine.validate(self.wrapped, device),
             **{f"law:{law}": value for law, value in laws.items()},
@@ -206,32 +214,49 @@ class Trainer:
         return best is None or (found > best if self.routine.highest else found < best)
 
     def _save(self) -> None:
+        self._require_finite()
         self.world.wait()
         if self.world.rank == 0:
             self.last.save(
                 capture(
                     rng=False,  # every step draws from (seed, step)
-                    model=self.model,
-                    optimizer=self.optimizer,
-                    schedule=self.schedule,
+                    **self._parts(),
                     progress=self.progress.state(),
                     standing=dataclasses.asdict(self.standing),
                 )
             )
+
+    def _require_finite(self) -> None:
+        """Refuse to go on, and to save, once an update has made parameters that are no numbers."""
+        if not is_finite(self.model, self.optimizer):
+            raise NonFinite(
+                f"at epoch {self.progress.epoch}, step {self.progress.step}, an update has made "
+                "parameters that are not finite. Try a smaller training.learning_rate"
+            )
+
+    def _kept(self) -> str:
+        """Which state a run that failed goes on from."""
+        self.world.wait()
+        checkpoint, names = self.last.load(), self.last.names()
+        if checkpoint is None:
+            return "No state was kept: the next attempt begins anew"
+        kept = checkpoint.state["progress"]
+        return (
+            f"The last finite state, of epoch {kept['epoch']}, step {kept['step']}, is kept as "
+            f"{self.last.folder.name}/{names[-1]}"
+        )
+
+    def _parts(self) -> dict[str, Any]:
+        """What a checkpoint holds, and is restored into."""
+        parts = {"model": self.model, "optimizer": self.optimizer, "schedule": self.schedule}
+        return parts if self.world.scaler is None else {**parts, "scaler": self.world.scaler}
 
     def _resume(self) -> None:
         checkpoint = self.last.load()
         if checkpoint is None:
             return
         parts: dict[str, Any] = {"progress": {}, "standing": {}}
-        restore(
-            checkpoint,
-            rng=False,
-            model=self.model,
-            optimizer=self.optimizer,
-            schedule=self.schedule,
-            **parts,
-        )
+        restore(checkpoint, rng=False, **self._parts(), **parts)
         self.progress = Progress.of_state(parts["progress"])
         self.standing = Standing.of_state(parts["standing"])
         if self.world.rank == 0:
@@ -239,3 +264,8 @@ class Trainer:
 
     def _epochs_done(self) -> int:
         return self.progress.epoch - (self.progress.step < self.steps)
+
+
+def _stopped(stop: StopRequest, where: str) -> Stopped:
+    who = stop.signal or "another process"
+    return Stopped(f"stopped by {who} {where}; `treefold resume` goes on from here")

@@ -9,18 +9,29 @@ from treefold.records.atomic import (
     storage_errors,
     write_atomically,
 )
+from treefold.records.lock import FolderInUse, locked
 from treefold.records.metrics_log import MetricsLog
 from treefold.records.plain import Plain, Reference, decode, encode
 from treefold.records.provenance import commit, hardware, versions
-from treefold.records.record import Record, Status, find_runs
+from treefold.records.record import (
+    DamagedRecord,
+    Record,
+    Status,
+    UnreadableRecord,
+    find_runs,
+    set_aside,
+)
 
 __all__ = [
+    "DamagedRecord",
+    "FolderInUse",
     "MetricsLog",
     "Plain",
     "Record",
     "Reference",
     "Status",
     "StorageError",
+    "UnreadableRecord",
     "append_durably",
     "check_writable",
     "commit",
@@ -28,8 +39,10 @@ __all__ = [
     "encode",
     "find_runs",
     "hardware",
+    "locked",
     "remove_leftovers",
     "replaced_atomically",
+    "set_aside",
     "storage_errors",
     "versions",
     "write_atomically",

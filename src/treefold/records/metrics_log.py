@@ -17,6 +17,10 @@ _INTEGER = re.compile(r"[-+]?\d+")
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf", re.IGNORECASE)
 
 
+class UnreadableLog(ValueError):
+    """A log is there, but it is not a table of text."""
+
+
 class MetricsLog:
     """The `metrics.csv` of a run folder; a row is on the disk when `append` returns.
 
@@ -67,7 +71,7 @@ class MetricsLog:
         table = [_cells(line) for line in lines]
         for number, cells in enumerate(table, start=1):
             if len(cells) != len(table[0]):
-                raise ValueError(
+                raise UnreadableLog(
                     f"{path} has {len(cells)} cells in line {number}, expected {len(table[0])}; "
                     "correct that line"
                 )
@@ -87,7 +91,7 @@ def _lines(path: Path) -> tuple[list[str], bool]:
     try:
         lines = data[:end].decode().split("\n")[:-1]
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text ({error}); restore or remove it") from None
+        raise UnreadableLog(f"{path} is not text ({error}); restore or remove it") from None
     return lines, end < len(data)
 
 

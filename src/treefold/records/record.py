@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from treefold.records.atomic import write_atomically
+from treefold.records.atomic import storage_errors, write_atomically
 from treefold.records.plain import decode, encode
 
 FILE_NAME = "record.json"
@@ -16,13 +16,22 @@ VERSION = 1
 Status: TypeAlias = Literal["running", "stopped", "finished", "failed"]
 
 
+class UnreadableRecord(ValueError):
+    """A record is there, but this treefold cannot read it."""
+
+
+class DamagedRecord(UnreadableRecord):
+    """A record is torn, or was never one: nothing can be learned from it."""
+
+
 @dataclass(frozen=True)
 class Record:
     """Everything needed to repeat a run, and its results.
 
     `recipe` is the whole recipe with all defaults filled in; `overrides` is what the command line
     changed in the preset. `reported` holds the published numbers to compare with, by metric, each
-    with its source; `departures` says where the recipe leaves the published one.
+    with its source; `departures` says where the recipe leaves the published one. `machine` is the
+    device, precision, processes and threads; records from before it was kept have none.
     """
 
     name: str
@@ -35,6 +44,7 @@ class Record:
     commit: str = "unknown"
     versions: dict[str, str] = field(default_factory=dict)
     hardware: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
     started: str = ""
     seconds: float = 0.0
     epochs: int = 0
@@ -59,10 +69,10 @@ class Record:
         except FileNotFoundError:
             raise ValueError(f"{folder} has no {FILE_NAME}; give a run folder") from None
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{path} is not JSON ({error}); restore it or run again") from None
+            raise DamagedRecord(f"{path} is not JSON ({error}); restore it or run again") from None
         if not isinstance(found, dict) or found.get("version") != VERSION:
             version = found.get("version") if isinstance(found, dict) else None
-            raise ValueError(f"{path} has version {version}; this treefold reads {VERSION}")
+            raise UnreadableRecord(f"{path} has version {version}; this treefold reads {VERSION}")
         known = {entry.name for entry in dataclasses.fields(cls)}
         required = {
             entry.name
@@ -70,10 +80,20 @@ class Record:
             if entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
         }
         if unknown := sorted(found.keys() - known):
-            raise ValueError(f"{path} has unknown entries {unknown}; expected {sorted(known)}")
+            raise UnreadableRecord(
+                f"{path} has unknown entries {unknown}; expected {sorted(known)}"
+            )
         if missing := sorted(required - found.keys()):
-            raise ValueError(f"{path} lacks {missing}; it is incomplete")
+            raise UnreadableRecord(f"{path} lacks {missing}; it is incomplete")
         return cls(**found)
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename a run's damaged record, so that another can be written; gives its new path."""
+    path = folder / f"{FILE_NAME}.damaged"
+    with storage_errors(path):
+        (folder / FILE_NAME).replace(path)
+    return path
 
 
 def find_runs(folder: Path) -> Iterator[Path]:

@@ -89,6 +89,13 @@ class NonFinite(RuntimeError):
     """A loss or a gradient is not a number any more; nothing has been changed by it."""
 
 
+def is_finite(model: nn.Module, optimizer: Optimizer) -> bool:
+    """Whether all parameters, and what the optimiser remembers of them, are numbers."""
+    remembered = (entry for state in optimizer.state.values() for entry in state.values())
+    tensors = (value for value in (*model.parameters(), *remembered) if isinstance(value, Tensor))
+    return all(bool(tensor.isfinite().all()) for tensor in tensors)
+
+
 def num_steps(num_sets: int, batch_size: int) -> int:
     """Steps per epoch; the last batch may be smaller."""
     return math.ceil(num_sets / batch_size)
@@ -122,19 +129,25 @@ def fit(
         while progress.step < len(chosen_by_step):
             chosen = chosen_by_step[progress.step]
             mine = chosen[world.rank :: world.size]
+            weight = len(mine) * world.size / len(chosen)
             world.seed(_mixed(seed, progress.epoch, progress.step, world.rank))
             model.train()
             with record_penalties() as penalties:
-                loss, counts = loss_of(model, data.take(mine).to(world.device))
+                # Fewer examples than processes: some stand in with one that weighs nothing.
+                taken = mine if len(mine) else chosen[:1]
+                loss, counts = loss_of(model, data.take(taken).to(world.device))
             optimizer.zero_grad()
-            world.backward(loss + penalties.total().to(loss.device))
+            total = loss + penalties.total().to(loss.device)
+            # Processes average their gradients: a smaller share of the batch counts for less.
+            world.backward(total if weight == 1 else total * weight)
             norm = world.clip(model, optimizer, clip_norm or math.inf)
-            _require_finite(loss.detach(), norm.detach(), penalties.by_law(), progress)
+            _require_finite(world, loss.detach(), norm.detach(), penalties.by_law(), progress)
             optimizer.step()
             if scheduler is not None:
                 scheduler.step()
 
-            sums = world.sum(torch.stack([loss.detach() * len(mine), *counts.values()])).tolist()
+            counted = [count * min(1, len(mine)) for count in counts.values()]
+            sums = world.sum(torch.stack([loss.detach() * len(mine), *counted])).tolist()
             progress.loss += sums[0]
             for name, count in zip(counts, sums[1:], strict=True):
                 progress.counts[name] = progress.counts.get(name, 0.0) + count
@@ -159,9 +172,10 @@ def _mixed(*numbers: int) -> int:
 
 
 def _require_finite(
-    loss: Tensor, norm: Tensor, penalties: dict[str, float], progress: Progress
+    world: World, loss: Tensor, norm: Tensor, penalties: dict[str, float], progress: Progress
 ) -> None:
-    if bool(loss.isfinite()) and bool(norm.isfinite()):
+    finite = bool(loss.isfinite()) and (bool(norm.isfinite()) or world.skips_overflow())
+    if not world.any(not finite):
         return
     raise NonFinite(
         f"at epoch {progress.epoch}, step {progress.step + 1}, the loss is {float(loss):g}, its "

@@ -1,0 +1,38 @@
+"""What a record knows of the machine: precision and processes decide the numbers of a run."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from treefold.records import Record
+from treefold.training.precision import FULL
+
+CHANGE_NUMBERS = ("precision", "processes")
+
+
+def as_override(machine: dict[str, Any]) -> dict[str, Any]:
+    """A precision that is not the usual one, in the words of an override: it names a variant."""
+    precision = machine.get("precision", FULL)
+    return {} if precision == FULL else {"precision": precision}
+
+
+def on_machine(found: Record, machine: dict[str, Any], folder: Path, elsewhere: bool) -> Record:
+    """The record of a run that is to go on on this machine, or a ValueError if it must not.
+
+    With `elsewhere` it may go on with another number of processes. Nothing is known, and nothing
+    refused, of records from before machines were kept.
+    """
+    known = {name: found.machine[name] for name in CHANGE_NUMBERS if name in found.machine}
+    differing = [name for name, begun in known.items() if machine.get(name, begun) != begun]
+    if not differing:
+        return found
+    if differing == ["processes"] and elsewhere:
+        number, before = machine["processes"], known["processes"]
+        note = f"went on after {found.epochs} epochs with {number} processes instead of {before}"
+        departures = [*found.departures, note]
+        return dataclasses.replace(found, machine=machine, departures=departures)
+    was, now = (" and ".join(f"{name} {of[name]}" for name in differing) for of in (known, machine))
+    raise ValueError(
+        f"{folder} holds a run begun with {was}, not {now}, which would change its numbers; go on "
+        f"with --{differing[0]} {known[differing[0]]}, or give another --out"
+    )

@@ -1,0 +1,167 @@
+"""Where runs run: torchrun's processes, what a record remembers, what the command line tells."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from treefold.cli import commands
+from treefold.cli.app import Machine, app
+from treefold.cli.commands import evaluate_run, print_laws, resume_run, train_rows, world_of
+from treefold.experiments.trainer import Stopped
+from treefold.records import MetricsLog, Record
+from treefold.training.world import World, _layout
+
+TINY = ["training.epochs=1", "training.batch_size=32", "model.channels=8", "task.num_train=65",
+        "task.num_validation=16", "task.num_evaluation=4", "evaluation.sizes=1,2",
+        "evaluation.balanced_sizes="]  # fmt: skip
+IN_ORDER = ["aggregator.options.shuffle=false", "aggregator.options.bracketing=balanced"]
+
+
+def train(out, row="binary-gru", machine=None, changes=()):
+    name = f"second-minimum/{row}"
+    train_rows(name, "smoke", 0, out, [*TINY, *changes], machine or Machine(), False)
+    return next(out.rglob("record.json")).parent
+
+
+@pytest.fixture
+def worlds(monkeypatch):
+    """What worlds were asked for; each is made here, of one process."""
+    asked = []
+
+    def made(device, precision, processes):
+        asked.append((device, precision, processes))
+        return World("cpu", precision)
+
+    monkeypatch.setattr(commands, "World", made)
+    return asked
+
+
+def test_torchrun_s_processes_train_one_model_and_a_last_batch_of_one_set_is_shared(tmp_path):
+    """65 sets in batches of 32: of the third batch, the second process gets nothing."""
+    sets = [part for item in [*TINY, *IN_ORDER] for part in ("--set", item)]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc-per-node", "2",
+         "--master-port", "0", "--standalone", "-m", "treefold.cli", "train",
+         "second-minimum/binary-gru", "--preset", "smoke", "--out", str(tmp_path / "two"), *sets],
+        capture_output=True, text=True, timeout=170,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("epoch 1/1") == 1
+    (two,) = [path.parent for path in (tmp_path / "two").rglob("record.json")]
+    assert Record.read(two).machine["processes"] == 2
+    one = train(tmp_path / "one", changes=IN_ORDER)
+    (alone,), (together,) = MetricsLog.read(one), MetricsLog.read(two)
+    for column in ("train_loss", "validation_loss", "train_accuracy", "law:associativity"):
+        assert alone[column] == pytest.approx(together[column], rel=1e-4)
+
+
+def test_several_nodes_of_torchrun_are_one_world(monkeypatch):
+    for name, value in (
+        ("TORCHELASTIC_RUN_ID", "x"),
+        ("WORLD_SIZE", "6"),
+        ("LOCAL_WORLD_SIZE", "2"),
+    ):
+        monkeypatch.setenv(name, value)
+    assert _layout(None) == _layout(6) == (2, 3)
+    with pytest.raises(ValueError, match="3 processes are asked for, but torchrun has started 6"):
+        _layout(3)
+
+
+def test_a_run_goes_on_as_it_was_begun_if_not_told_otherwise(tmp_path, worlds, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    threads = torch.get_num_threads()
+    folder = train(tmp_path, "sum", Machine(precision="bf16-mixed", threads=1))
+    assert folder.parent.name.endswith(",precision=bf16-mixed,task.num_evaluation=4,"
+                                       "task.num_train=65,task.num_validation=16,"
+                                       "training.batch_size=32,training.epochs=1")  # fmt: skip
+    assert Record.read(folder).machine["threads"] == 1
+    torch.set_num_threads(2)
+    resume_run(folder, Machine())
+    assert torch.get_num_threads() == 1
+    assert worlds[-1] == ("cpu", "bf16-mixed", 1)
+    resume_run(folder, Machine(device="cuda", threads=2))
+    assert torch.get_num_threads() == 2
+    assert worlds[-1] == ("cuda", "bf16-mixed", 1)
+    torch.set_num_threads(threads)
+
+
+def test_a_record_from_before_goes_on_with_the_usual_machine(worlds):
+    world_of(Machine(), {})
+    assert worlds == [("cpu", "32-true", 1)]
+
+
+def test_a_run_is_evaluated_on_the_device_that_is_asked_for(tmp_path, worlds, capsys):
+    folder = train(tmp_path, "sum")
+    evaluate_run(folder, "1,2", -1, Machine(device="cuda"))
+    assert worlds[-1][:2] == ("cuda", "32-true")
+    scores = capsys.readouterr().out.split()
+    assert scores[-4::2] == ["1", "2"]
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-true"])
+def test_a_run_of_any_precision_is_evaluated_as_it_was_trained(tmp_path, precision, capsys):
+    folder = train(tmp_path, machine=Machine(precision=precision))
+    recorded = Record.read(folder).metrics["accuracy"]["1"]
+    capsys.readouterr()
+    evaluate_run(folder, "1", -1, Machine())
+    assert capsys.readouterr().out.split()[:2] == ["1", f"{recorded:.4f}"]
+    evaluate_run(folder, "1", -1, Machine(precision="32-true"))
+    checkpoint = next((folder / "checkpoints").glob("best-*.json"))
+    for path in (folder, folder / "checkpoints", checkpoint):
+        capsys.readouterr()
+        print_laws(path, 8)
+        assert "associativity" in capsys.readouterr().out
+
+
+def test_a_stop_between_two_rows_is_heard(tmp_path, monkeypatch):
+    shown = commands.in_short
+
+    def interrupt(record):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return shown(record)
+
+    monkeypatch.setattr(commands, "in_short", interrupt)
+    with pytest.raises(Stopped, match="SIGTERM"):
+        train_rows("second-minimum", "smoke", 0, tmp_path, TINY, Machine(), False)
+    records = [Record.read(path.parent) for path in tmp_path.rglob("record.json")]
+    assert sorted(record.status for record in records) == ["finished", "stopped"]
+
+
+def failing(capsys, code, *arguments):
+    with pytest.raises(SystemExit) as left:
+        app([str(argument) for argument in arguments])
+    assert left.value.code == code
+    return capsys.readouterr().err
+
+
+def test_a_record_without_a_recipe_is_explained(tmp_path, capsys):
+    Record(name="second-minimum/sum", preset="smoke", seed=0, recipe={}).write(tmp_path)
+    said = failing(capsys, 2, "resume", tmp_path)
+    assert "the recipe in the record of second-minimum/sum lacks 'task'; expected" in said
+
+
+def test_a_record_that_cannot_be_read_has_exit_code_4(tmp_path, capsys):
+    (tmp_path / "record.json").write_text('{"name"')
+    assert "record.json is not JSON" in failing(capsys, 4, "resume", tmp_path)
+
+
+@pytest.mark.parametrize("fraction", ["0", "-3", "5", "nan"])
+def test_a_fraction_of_an_epoch_is_between_0_and_1(tmp_path, capsys, fraction):
+    said = failing(capsys, 2, "bench", f"--fraction={fraction}", "--out", tmp_path)
+    assert f"--fraction is {fraction}; expected more than 0 and at most 1" in said
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_timing(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    said = failing(capsys, 4, "bench", "--out", tmp_path / "file" / "runs")
+    assert "a file stands where a folder should be" in said
+
+
+def test_no_processes_at_all_are_refused():
+    with pytest.raises(ValueError, match="--processes is 0; expected 1 or more"):
+        world_of(dataclasses.replace(Machine(), processes=0))
