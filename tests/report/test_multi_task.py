@@ -4,6 +4,7 @@ import pytest
 from report.synthetic import record, save
 
 from treefold.report.content import read_content
+from treefold.report.draw_matplotlib import draw_files
 from treefold.report.table import table_markdown
 
 RATIOS = {"test": -1.5, "extrapolation-25-29": -0.5, "extrapolation-20-24": -1.0}
@@ -55,6 +56,7 @@ def test_both_readings_of_the_figure_are_drawn(content):
     assert of_means.slug.startswith("ratio-of-means")
     assert of_means.caption.startswith("log10 of the mean error over the six targets")
     assert of_means.lines[1].y == (-1.25, -0.75)
+    assert all(draw_files(figure)["svg"] for figure in ratio_figures(content))
 
 
 def test_ratios_are_drawn_against_graph_sizes_beside_a_constant_answer(content):

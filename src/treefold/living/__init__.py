@@ -3,9 +3,9 @@
 from treefold.living.chunked import Chunk, fold_chunks
 from treefold.living.dynamic import DynamicAggregation
 from treefold.living.fold_tree import FoldTree
-from treefold.living.repeated_spread import chunks_spread, graph_spread
-from treefold.living.sampled_spread import sampled_spread, sharded_spread
 from treefold.living.spread import BracketingSpread, bracketing_spread
+from treefold.living.spread_again import chunks_spread, graph_spread
+from treefold.living.spread_of_groups import sampled_spread, sharded_spread
 from treefold.living.streaming import StreamingFold
 
 __all__ = [

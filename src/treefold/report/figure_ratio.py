@@ -76,9 +76,16 @@ def _published(group: Group, style: Style, sizes: dict[float, str]) -> Line | No
     points = {middle: value for middle, value in found.items() if middle in sizes}
     if not points:
         return None
-    label = f"{style.label}, PNA's"
+    values = tuple(points.values())
     return Line(
-        label, tuple(points), tuple(points.values()), style.colour, mode="markers", in_legend=False
+        f"{style.label}, PNA's",
+        tuple(points),
+        values,
+        style.colour,
+        low=values,
+        high=values,
+        mode="markers",
+        in_legend=False,
     )
 
 
