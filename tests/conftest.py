@@ -26,3 +26,5 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
+    yield
+    torch.set_num_threads(1)  # commands that are called in this process set it

@@ -6,9 +6,13 @@ import torch
 from benchmarks.beside_pyg import Theirs
 from benchmarks.multitask import CASES, PAPER, Case, Training, epoch_size, one_of_each_size, span
 from treefold.experiments.graph_experiments import find_graph_experiment
+from treefold.experiments.overrides import override
 from treefold.tasks.multitask import GraphData
 
-SMALL = find_graph_experiment("multi-task/binary-gru", "smoke")[0]
+SMALL = override(
+    find_graph_experiment("multi-task/binary-gru", "smoke")[0],
+    ["model.linear_output=false", "model.starts_as_copy=false"],
+)[0]
 
 
 @pytest.fixture(autouse=True)

@@ -69,12 +69,19 @@ def test_long_names_of_variants_are_cut_and_stay_apart():
     assert variant_name("smoke", ["b=1/2", "a=1"]) == "smoke,a=1,b=1_2"
 
 
+def listen():
+    """Let Ctrl-C reach a process, even if these tests run in the background, where none does."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_sweep_that_is_stopped_waits_for_its_runs_to_save(tmp_path, number):
     command = [sys.executable, "-W", "ignore", "-m", "treefold.cli", "sweep", "second-minimum/sum",
                "--preset", "smoke", "--seeds", "2", "--workers", "2", "--out", str(tmp_path),
                "--set", "training.epochs=100000", "--set", "evaluation.sizes=1"]  # fmt: skip
-    sweep = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    sweep = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen
+    )
     started = set()
     while len(started) < 2:
         line = sweep.stdout.readline()

@@ -93,8 +93,9 @@ def calls_made(function):
 def test_planning_takes_no_more_python_for_more_groups(bracketing):
     few, many = (torch.arange(20).repeat(times) for times in (1, 500))
     plan_tree(few, bracketing)  # whatever is set up once
-    calls = calls_made(lambda: plan_tree(few, bracketing))
-    assert calls_made(lambda: plan_tree(many, bracketing)) == calls
+    # The least of some: what happens to be collected meanwhile makes calls too.
+    calls = min(calls_made(lambda: plan_tree(few, bracketing)) for _ in range(3))
+    assert min(calls_made(lambda: plan_tree(many, bracketing)) for _ in range(3)) == calls
 
 
 @bracketings

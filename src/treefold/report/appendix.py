@@ -41,7 +41,7 @@ def record_link(run: Run, out: Path) -> str:
     """The address of a run's record as seen from the page."""
     record = (run.folder / FILE_NAME).resolve()
     try:
-        return quote(Path(os.path.relpath(record, out.resolve())).as_posix(), safe="/,=")
+        return quote(Path(os.path.relpath(record, out.resolve())).as_posix(), safe="/,=+")
     except ValueError:  # on another drive
         return record.as_uri()
 
