@@ -25,9 +25,12 @@ from benchmarks.timing import timed
 from treefold import BinaryGRU
 from treefold.records import write_atomically
 from treefold.tables import ModelFold, on_ray
+from treefold.tables.limits import ROWS_AT_ONCE
 from treefold.tables.parquet import merged_by_key
-from treefold.tables.partial_fold import ROWS_AT_ONCE, STATE, PartialFold, find_pieces
+from treefold.tables.partial_fold import PartialFold
 from treefold.tables.scale import Costs, Workload
+from treefold.tables.schema import STATE
+from treefold.tables.source import find_source
 
 WIDTH, NUM_VALUES, DIGITS = 128, 256, 8
 KEY, COLUMN = "key", "x"
@@ -56,7 +59,7 @@ def rows_per_second(
         keys = torch.randint(num_keys, (num_rows,), generator=draw)
         values = torch.randint(fold.num_values, (num_rows,), generator=draw)
         pq.write_table(pa.table({KEY: keys.numpy(), COLUMN: values.numpy()}), path)
-        pieces = pa.Table.from_pylist(find_pieces(path, KEY, COLUMN, fold))
+        pieces = pa.Table.from_pylist(find_source(path, KEY, COLUMN, fold).pieces)
         partial = PartialFold(fold, KEY, COLUMN)
         next(partial(pieces))  # first calls load libraries and compile
         return num_rows / timed(lambda: list(partial(pieces)), time.process_time)

@@ -12,7 +12,7 @@ from tables.trained import fresh_fold
 
 from treefold.tables.finish import Finish
 from treefold.tables.partial_fold import PartialFold
-from treefold.tables.source import find_pieces, find_source, refuse_to_overwrite
+from treefold.tables.source import find_source, refuse_to_overwrite
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def write(path, **columns):
 def test_paths_are_absolute_so_that_workers_elsewhere_find_them(fold, tmp_path, monkeypatch):
     path = write(tmp_path / "in.parquet", user=[1, 2], x=[3, 4])
     monkeypatch.chdir(tmp_path)
-    pieces = find_pieces(path.relative_to(tmp_path), "user", "x", fold)
+    pieces = find_source(path.relative_to(tmp_path), "user", "x", fold).pieces
     assert pieces == [{"file": str(path.resolve()), "row_group": 0, "first_row": 0, "num_rows": 2}]
 
 
@@ -39,7 +39,7 @@ def test_row_groups_and_files_without_rows_are_passed_over(fold, tmp_path):
     with pq.ParquetWriter(tmp_path / "in" / "2.parquet", table.schema) as writer:
         for part in (table.slice(0, 2), table.slice(0, 0), table.slice(2)):
             writer.write_table(part)
-    pieces = find_pieces(tmp_path / "in", "user", "x", fold)
+    pieces = find_source(tmp_path / "in", "user", "x", fold).pieces
     assert [(piece["first_row"], piece["num_rows"]) for piece in pieces] == [(0, 2), (2, 1)]
 
 
@@ -51,7 +51,7 @@ def test_a_table_of_no_rows_is_refused(fold, tmp_path):
 
 def test_a_folder_that_is_called_like_a_file_is_a_folder(fold, tmp_path):
     write(tmp_path / "in" / "day.parquet" / "1.parquet", user=[1], x=[3])
-    (piece,) = find_pieces(tmp_path / "in", "user", "x", fold)
+    (piece,) = find_source(tmp_path / "in", "user", "x", fold).pieces
     assert piece["file"].endswith("day.parquet/1.parquet")
 
 

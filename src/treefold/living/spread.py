@@ -65,8 +65,7 @@ def bracketing_spread(
     tree gives. `decode` turns states into outputs; by default it is the monoid's own, if it has
     one. No gradients.
     """
-    if num_bracketings < 1:
-        raise ValueError(f"{num_bracketings} bracketings measure nothing; expected 1 or more")
+    require_bracketings(num_bracketings)
     with torch.no_grad():
         if reference is None:
             rows = map_state(lambda part: part[groups.order], x)
@@ -77,6 +76,12 @@ def bracketing_spread(
             plan = plan_tree(groups.sizes, bracketing, generator)
             others.append(tree_reduce(op, map_state(lambda part: part[order], x), plan))  # noqa: B023
         return spread_of(op, reference, others, groups.sizes, decode)
+
+
+def require_bracketings(num_bracketings: int) -> None:
+    """Refuse to measure with none."""
+    if num_bracketings < 1:
+        raise ValueError(f"{num_bracketings} bracketings measure nothing; expected 1 or more")
 
 
 def spread_of(

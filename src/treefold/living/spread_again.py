@@ -7,7 +7,7 @@ from torch import Tensor
 
 from treefold.algebra import Monoid, State
 from treefold.living.chunked import Chunk
-from treefold.living.spread import BracketingSpread, distances
+from treefold.living.spread import BracketingSpread, distances, require_bracketings
 from treefold.living.streaming import StreamingFold
 from treefold.shapes import Int
 
@@ -27,8 +27,7 @@ def chunks_spread(
     Reads the source once and folds it `num_bracketings` + 1 times on the way, as a `StreamingFold`
     with witnesses, in the memory of one chunk.
     """
-    if num_bracketings < 1:
-        raise ValueError(f"{num_bracketings} bracketings measure nothing; expected 1 or more")
+    require_bracketings(num_bracketings)
     fold = StreamingFold(op, num_sets, num_witnesses=num_bracketings, generator=generator)
     for chunk in chunks():
         some = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
@@ -50,8 +49,7 @@ def graph_spread(
     called `num_bracketings` + 1 times. Trees keep the shapes that the layers give them, and other
     neighbours meet in them; which ones in a real run, the order of `edge_index` decides.
     """
-    if num_bracketings < 1:
-        raise ValueError(f"{num_bracketings} bracketings measure nothing; expected 1 or more")
+    require_bracketings(num_bracketings)
     device = edge_index.device if generator is None else generator.device
     answer, others = infer(edge_index), []
     for _ in range(num_bracketings):

@@ -15,7 +15,7 @@ from treefold.algebra import Monoid, State, map_state
 from treefold.algebra.sampling import draw_integers
 from treefold.living.spread import BracketingSpread, bracketing_spread
 from treefold.reduction import Groups, Rows, take_rows
-from treefold.reduction.rows import num_rows
+from treefold.reduction.rows import require_rows
 from treefold.shapes import Int
 
 
@@ -35,7 +35,7 @@ def sampled_spread(
     of `plan_chunks`, give `TableRows(table, rows)` as `x`. The rows of the drawn groups are all in
     memory at once; for a group too large for that, feed a `StreamingFold` with witnesses.
     """
-    _require_rows(x, groups)
+    require_rows(x, groups)
     chosen = _drawn(groups.sizes, num_groups, generator)
     rows, sizes = _rows_of(x, groups, chosen)
     whole = Groups.from_sizes(sizes)
@@ -57,7 +57,7 @@ def sharded_spread(
     The rows of the drawn groups travel to every process. What is random is drawn with the
     generator of the first one.
     """
-    _require_rows(x, groups)
+    require_rows(x, groups)
     if not (dist.is_available() and dist.is_initialized()):
         return sampled_spread(op, x, groups, num_groups, num_bracketings, generator, decode)
     device = groups.sizes.device
@@ -96,11 +96,6 @@ def _rows_of(x: Rows, groups: Groups, chosen: Tensor) -> tuple[State, Tensor]:
     is_chosen[chosen] = True
     rows = take_rows(x, groups.order[is_chosen[groups.index]])
     return map_state(Tensor.detach, rows), groups.sizes[chosen]
-
-
-def _require_rows(x: Rows, groups: Groups) -> None:
-    if num_rows(x) != groups.num_rows:
-        raise ValueError(f"there are {num_rows(x)} rows, but the groups are for {groups.num_rows}")
 
 
 def _from_all(mine: Any, process_group: dist.ProcessGroup | None) -> list[Any]:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from treefold.algebra.monoid import State, map_state, tensors_of
+from treefold.reduction.groups import Groups
 from treefold.shapes import Int, Shaped
 
 
@@ -59,3 +60,9 @@ def take_rows(x: Rows, index: Int[Tensor, " m"]) -> State:
     if isinstance(x, TableRows):
         return x[index].gathered()
     return map_state(lambda tensor: tensor.index_select(0, index), x)
+
+
+def require_rows(x: Rows, groups: Groups) -> None:
+    """Refuse rows that are more or fewer than those of the groups."""
+    if num_rows(x) != groups.num_rows:
+        raise ValueError(f"there are {num_rows(x)} rows, but the groups are for {groups.num_rows}")

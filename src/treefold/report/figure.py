@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from treefold.report.published import Published
 from treefold.report.spread import Spread
 from treefold.report.styles import Dash
 from treefold.report.text import Link, Text
@@ -105,6 +106,27 @@ def curve(
         tuple(_short(spread.high) for spread in shown.values()) if several else (),
         dash,
         mode,
+    )
+
+
+def published_points(
+    label: str,
+    points: Mapping[int, Published] | Mapping[float, Published],
+    colour: str,
+    in_legend: bool = True,
+) -> Line | None:
+    """What others have published, as points with their spread; None without any."""
+    if not points:
+        return None
+    return Line(
+        label,
+        tuple(points),
+        tuple(entry.value for entry in points.values()),
+        colour,
+        tuple(entry.low for entry in points.values()),
+        tuple(entry.high for entry in points.values()),
+        mode="markers",
+        in_legend=in_legend,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from treefold.report.constant_answer import best_constant
-from treefold.report.figure import Axis, Figure, Line, Rule, curve, slug_of
+from treefold.report.figure import Axis, Figure, Line, Rule, curve, published_points, slug_of
 from treefold.report.figure_notes import note_of, sources_of
 from treefold.report.groups import Group
 from treefold.report.published import Published
@@ -63,18 +63,7 @@ def _published_by_size(group: Group) -> dict[int, Published]:
 
 def _published(group: Group, style: Style) -> Line | None:
     points = _published_by_size(group)
-    if not points:
-        return None
-    return Line(
-        f"{style.label}, paper",
-        tuple(points),
-        tuple(entry.value for entry in points.values()),
-        style.colour,
-        tuple(entry.low for entry in points.values()),
-        tuple(entry.high for entry in points.values()),
-        mode="markers",
-        in_legend=False,
-    )
+    return published_points(f"{style.label}, paper", points, style.colour, in_legend=False)
 
 
 def _constant_line(group: Group, sizes: Sequence[int]) -> Line | None:

@@ -5,30 +5,48 @@ The paper does not say how it averages over the six targets, so both ways are dr
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from treefold.report.checks import RATIOS, RATIOS_OF_MEANS
-from treefold.report.figure import Axis, Figure, Line, curve, slug_of
+from treefold.report.figure import Axis, Figure, Line, curve, published_points, slug_of
 from treefold.report.figure_notes import note_of, sources_of
 from treefold.report.groups import Group
 from treefold.report.published_ratios import SOURCE, published_ratios
 from treefold.report.spread import Spread, fold
 from treefold.report.styles import GREY, Style
 
+
+class Reading(NamedTuple):
+    """One way to average over targets: the slug and title of its figure, and how it is said."""
+
+    slug: str
+    title: str
+    sentence: str
+
+
 READINGS = {
-    RATIOS: "The mean over the six targets of log10 of an error divided by that of",
-    RATIOS_OF_MEANS: "log10 of the mean error over the six targets divided by that of",
+    RATIOS: Reading(
+        "ratio",
+        "Error against graph size",
+        "The mean over the six targets of log10 of an error divided by that of",
+    ),
+    RATIOS_OF_MEANS: Reading(
+        "ratio-of-means",
+        "Error against graph size, means over targets",
+        "log10 of the mean error over the six targets divided by that of",
+    ),
 }
 
 
 def ratio_figures(groups: Sequence[Group], styles: dict[str, Style]) -> list[Figure]:
     """Both readings of the figure, as far as there are numbers for them."""
-    found = (_figure(groups, styles, reading) for reading in READINGS)
+    found = (_figure(groups, styles, metric) for metric in READINGS)
     return [figure for figure in found if figure]
 
 
-def _figure(groups: Sequence[Group], styles: dict[str, Style], reading: str) -> Figure | None:
+def _figure(groups: Sequence[Group], styles: dict[str, Style], metric: str) -> Figure | None:
     """One curve for each row over the splits with sizes in their names; None without any."""
-    drawn = {group: found for group in groups if (found := ratios_of(group, reading))}
+    drawn = {group: found for group in groups if (found := ratios_of(group, metric))}
     if not drawn:
         return None
     first = next(iter(drawn))
@@ -41,13 +59,12 @@ def _figure(groups: Sequence[Group], styles: dict[str, Style], reading: str) -> 
     published = [_published(group, styles[group.row], sizes) for group in drawn]
     ends = (min(sizes), max(sizes))
     constant = Line("constant answer", ends, (0.0, 0.0), GREY, dash="dot")
-    of_means = "" if reading == RATIOS else ", means over targets"
+    reading = READINGS[metric]
     return Figure(
-        slug_of("ratio" if reading == RATIOS else "ratio-of-means", first.experiment,
-                first.variant),
-        f"Error against graph size{of_means}: {first.experiment}",
+        slug_of(reading.slug, first.experiment, first.variant),
+        f"{reading.title}: {first.experiment}",
         note_of(list(drawn), styles),
-        " ".join(_caption(reading, list(drawn), any(published))),
+        " ".join(_caption(reading.sentence, list(drawn), any(published))),
         Axis("nodes in the graph", ticks=tuple(sorted(sizes)),
              labels=tuple(sizes[middle] for middle in sorted(sizes))),
         Axis("log10 (error / error of a constant answer)"),
@@ -57,9 +74,9 @@ def _figure(groups: Sequence[Group], styles: dict[str, Style], reading: str) -> 
     )  # fmt: skip
 
 
-def _caption(reading: str, groups: Sequence[Group], has_published: bool) -> list[str]:
+def _caption(sentence: str, groups: Sequence[Group], has_published: bool) -> list[str]:
     sentences = [
-        f"{READINGS[reading]} the best constant answer in training: below 0 is better than "
+        f"{sentence} the best constant answer in training: below 0 is better than "
         "knowing nothing of the graph."
     ]
     tasks = [group.runs[0].record.recipe.get("task", {}) for group in groups]
@@ -73,29 +90,17 @@ def _caption(reading: str, groups: Sequence[Group], has_published: bool) -> list
 
 def _published(group: Group, style: Style, sizes: dict[float, str]) -> Line | None:
     found = published_ratios(group.experiment, group.row)
-    points = {middle: value for middle, value in found.items() if middle in sizes}
-    if not points:
-        return None
-    values = tuple(points.values())
-    return Line(
-        f"{style.label}, PNA's",
-        tuple(points),
-        values,
-        style.colour,
-        low=values,
-        high=values,
-        mode="markers",
-        in_legend=False,
-    )
+    points = {middle: entry for middle, entry in found.items() if middle in sizes}
+    return published_points(f"{style.label}, PNA's", points, style.colour, in_legend=False)
 
 
-def ratios_of(group: Group, reading: str) -> list[tuple[str, float, Spread]]:
+def ratios_of(group: Group, metric: str) -> list[tuple[str, float, Spread]]:
     """Sizes in words, their middle, and the ratio over the seeds, the smallest graphs first."""
     found = []
-    splits = {split for run in group.finished for split in run.record.metrics.get(reading, {})}
+    splits = {split for run in group.finished for split in run.record.metrics.get(metric, {})}
     for split in splits:
         bounds = re.fullmatch(r".*?(\d+)-(\d+)", split)
-        values = fold(run.record.metrics.get(reading, {}).get(split) for run in group.finished)
+        values = fold(run.record.metrics.get(metric, {}).get(split) for run in group.finished)
         if bounds and values:
             low, high = map(int, bounds.groups())
             found.append((f"{low}–{high}", (low + high) / 2, values))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from treefold.report.figure import Axis, Figure, Line, curve, log_axis, slug_of
+from treefold.report.figure import Axis, Figure, Line, curve, log_axis, published_points, slug_of
 from treefold.report.figure_accuracy import size_ticks
 from treefold.report.figure_notes import note_of, sources_of
 from treefold.report.groups import Group
@@ -44,18 +44,8 @@ def speed_figure(groups: Sequence[Group], styles: dict[str, Style]) -> Figure | 
 
 
 def _published(group: Group, style: Style) -> Line | None:
-    points = published_seconds(group)
-    if not points:
-        return None
-    return Line(
-        f"{style.label}, paper's GPU",
-        tuple(map(float, points)),
-        tuple(entry.value for entry in points.values()),
-        style.colour,
-        tuple(entry.low for entry in points.values()),
-        tuple(entry.high for entry in points.values()),
-        mode="markers",
-    )
+    points = {float(size): entry for size, entry in published_seconds(group).items()}
+    return published_points(f"{style.label}, paper's GPU", points, style.colour)
 
 
 def _ticks(sizes: Sequence[int]) -> tuple[tuple[float, ...], tuple[str, ...]]:

@@ -1,5 +1,7 @@
 """PNA's errors on larger graphs, read off its figure: what our own are drawn beside."""
 
+from treefold.report.published import Published
+
 SOURCE = "read off multitask-plots.png in the history of PNA's repository, to about 0.02"
 _SIZES = (22, 27, 32, 37, 42, 47)
 _CURVES = {
@@ -12,8 +14,9 @@ _CURVES = {
 }
 
 
-def published_ratios(experiment: str, row: str) -> dict[float, float]:
+def published_ratios(experiment: str, row: str) -> dict[float, Published]:
     """By the middle of the sizes: log10 of the ratio to a constant answer's error."""
     if experiment != "multi-task":
         return {}
-    return dict(zip(map(float, _SIZES), _CURVES.get(row, ()), strict=False))
+    curve = zip(_SIZES, _CURVES.get(row, ()), strict=False)
+    return {float(size): Published(value, None, SOURCE) for size, value in curve}

@@ -5,7 +5,7 @@ import torch.distributed as dist
 
 from treefold.algebra import Monoid, State, map_state, tensors_of
 from treefold.reduction import Groups, Rows, TableRows, take_rows, tree_reduce
-from treefold.reduction.rows import num_rows
+from treefold.reduction.rows import require_rows
 from treefold.sharded.exchange import Exchange
 from treefold.sharded.shard_plan import ShardBracketing, ShardPlan, plan_shards
 
@@ -36,8 +36,7 @@ def sharded_reduce(
     exchange = Exchange(process_group)
     sample = tensors_of(x.table if isinstance(x, TableRows) else x)
     device = sample[0].device
-    if num_rows(x) != groups.num_rows:
-        raise ValueError(f"there are {num_rows(x)} rows, but the groups are for {groups.num_rows}")
+    require_rows(x, groups)
     shapes = ", ".join(f"{tensor.dtype} {list(tensor.shape[1:])}" for tensor in sample)
     gradients = "with" if torch.is_grad_enabled() else "without"
     trees = f"bracketing {bracketing!r}" if plan is None else _described(plan, groups)

@@ -47,6 +47,13 @@ def check_rows(column: pa.ChunkedArray | pa.Array, fold: ModelFold) -> CheckedRo
     return _check_lists(array, fold, problems)
 
 
+def as_lists(states: Tensor, present: Tensor | None = None) -> pa.Array:
+    """A list of fixed length per state, null where it is not `present`."""
+    mask = None if present is None else pa.array(~present.numpy())
+    numbers = pa.array(states.flatten().numpy())
+    return pa.FixedSizeListArray.from_arrays(numbers, states.shape[1], mask=mask)
+
+
 def _check_integers(array: pa.Array, fold: ModelFold, problems: dict[int, str]) -> CheckedRows:
     wide = pa.uint64() if pa.types.is_uint64(array.type) else pa.int64()  # holds all of them
     array = array.cast(wide)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import torch
 
 from treefold.reduction import Groups
-from treefold.tables.columns import check_rows
+from treefold.tables.columns import as_lists, check_rows
 from treefold.tables.limits import MOST_BAD_PER_KEY, ROWS_AT_ONCE
 from treefold.tables.model_fold import ModelFold
 from treefold.tables.schema import (
@@ -25,9 +25,6 @@ from treefold.tables.schema import (
     plain_keys,
     without_nulls,
 )
-from treefold.tables.source import find_pieces
-
-__all__ = ["ROWS_AT_ONCE", "STATE", "PartialFold", "find_pieces"]
 
 
 @dataclass(frozen=True)
@@ -75,17 +72,9 @@ class PartialFold:
             {
                 self.key: without_nulls(encoded.dictionary),
                 NO_KEY: encoded.dictionary.is_null(),
-                STATE: _as_lists(states, groups.sizes > 0),
+                STATE: as_lists(states, groups.sizes > 0),
                 NUM_ROWS: groups.sizes.numpy(),
                 NUM_BAD: num_bad.numpy(),
                 BAD: pa.array(["".join(named) for named in lines], pa.string()),
             }
         )
-
-
-def _as_lists(states: torch.Tensor, present: torch.Tensor) -> pa.Array:
-    """A list per state, null where it is not present."""
-    width = states.shape[1]
-    return pa.FixedSizeListArray.from_arrays(
-        pa.array(states.flatten().numpy()), width, mask=pa.array(~present.numpy())
-    )

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from torch import Tensor
 
-from treefold.tables.columns import check_rows
+from treefold.tables.columns import as_lists, check_rows
 from treefold.tables.limits import ROWS_AT_ONCE
 from treefold.tables.model_fold import ModelFold
 from treefold.tables.schema import plain_keys
@@ -37,13 +36,13 @@ def sample_rows(source: Source, key: str, on: str, fold: ModelFold) -> pa.Table:
     kind = source.key_type
     seen = [plain_keys(batch.column(key)).cast(kind) for batch in _read(pieces, [key])]
     chosen = _recurring(pa.chunked_array(seen, kind))
-    rows = pa.table({key: pa.array([], kind), on: _as_lists(fold.table[:0])})
+    rows = pa.table({key: pa.array([], kind), on: as_lists(fold.table[:0].float())})
     for batch in _read(pieces, [key, on]):
         keys = plain_keys(batch.column(key)).cast(kind)
         mine = pc.is_in(keys, value_set=chosen)
         checked = check_rows(batch.column(on).filter(mine), fold)
         good = keys.filter(mine).take(pa.array(checked.good))
-        found = pa.table({key: good, on: _as_lists(fold.states(checked.x))})
+        found = pa.table({key: good, on: as_lists(fold.states(checked.x).float())})
         rows = _first_of_each_key(pa.concat_tables([rows, found]), key)
     return rows
 
@@ -82,8 +81,3 @@ def _first_of_each_key(rows: pa.Table, key: str) -> pa.Table:
     begins = np.searchsorted(index[order], index[order])
     kept = np.sort(order[np.arange(len(order)) - begins < MOST_ROWS_PER_KEY])
     return rows.take(pa.array(kept))
-
-
-def _as_lists(states: Tensor) -> pa.Array:
-    numbers = pa.array(states.flatten().float().numpy())
-    return pa.FixedSizeListArray.from_arrays(numbers, states.shape[1])

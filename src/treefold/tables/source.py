@@ -43,11 +43,6 @@ def find_source(source: Path, key: str, on: str, fold: ModelFold) -> Source:
     return Source(files, pieces, common_key_type(kinds, key))
 
 
-def find_pieces(source: Path, key: str, on: str, fold: ModelFold) -> list[Piece]:
-    """One entry per row group that has rows, with its first row."""
-    return find_source(source, key, on, fold).pieces
-
-
 def refuse_to_overwrite(source: Source, *outputs: Path) -> None:
     """A ValueError if one of the files to be written is one of those to be read."""
     for out in outputs:
