@@ -328,7 +328,11 @@ def test_a_plain_aggregation_may_skip_a_block_of_nulls(fold):
         ({"user": [1], "x": [0.5]}, "holds double; expected"),
     ],
 )
-def test_tables_that_cannot_be_folded_are_refused_before_any_work(fold, tmp_path, table, message):
+def test_tables_that_cannot_be_folded_are_refused_before_any_work(
+    fold, tmp_path, monkeypatch, table, message
+):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray was started"))
     pq.write_table(pa.table(table), tmp_path / "in.parquet")
     with pytest.raises(ValueError, match=message):
         fold_table(fold, tmp_path / "in.parquet", tmp_path / "out.parquet", key="user", on="x")

@@ -14,15 +14,14 @@ def fold_file(
 ) -> None:
     """Fold a Parquet table with a run's model, and say what became of its rows."""
     warnings.simplefilter("ignore")  # Ray's own, about its future
-    from treefold.tables import fold_table, load_fold, on_ray
+    from treefold.tables import fold_table, load_fold
     from treefold.tables.bad_rows import bad_rows_path
     from treefold.tables.limits import MOST_BAD_PER_KEY
 
     model = load_fold(run)
     if not sys.stderr.isatty():
         logging.getLogger("ray.data").setLevel(logging.INFO)
-    with on_ray(address):
-        summary = fold_table(model, source, out, key=key, on=on, decode=decode)
+    summary = fold_table(model, source, out, key=key, on=on, decode=decode, address=address)
     print(f"{summary.num_rows:,} rows of {summary.num_keys:,} keys folded to {out}")
     print(f"how far answers move with the order of merging: {summary.spread}")
     if summary.num_bad:

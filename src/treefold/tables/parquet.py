@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from treefold.tables.model_fold import ModelFold
 from treefold.tables.partial_fold import PartialFold
 from treefold.tables.sample import sample_rows
 from treefold.tables.schema import BAD, FILE, NO_KEY, NUM_BAD, NUM_ROWS, ROW, STATE
-from treefold.tables.source import find_source, refuse_to_overwrite
+from treefold.tables.source import Source, find_source, refuse_to_overwrite
 from treefold.tables.spread import TableSpread, table_spread
 
 LOCAL_SETTINGS = {
@@ -65,15 +65,16 @@ def fold_table(
     key: str,
     on: str,
     decode: bool = False,
+    address: str | None = None,
 ) -> FoldSummary:
     """Fold column `on` by `key`, from a Parquet file or folder to a Parquet file.
 
     The result has a row per key: its state, how many rows it stands for, how many were bad, and
     with `decode` the model's answer. Bad rows go to `<out>.bad.parquet`, if there are any. Both
     files are whole or not there. What cannot be folded is a ValueError before any work begins, and
-    so is an `out` that is among the files to fold. Runs on the Ray that is running, whose workers
-    must see the files under the same absolute path, or else on one of its own; what a worker was
-    doing when it died is done again by another.
+    so is an `out` that is among the files to fold. Runs on the Ray that this process has started,
+    or else on that of `address`, or on one of its own. Workers must see the files under the same
+    absolute path; what a worker was doing when it died is done again by another.
     """
     fold = checkpoint if isinstance(checkpoint, ModelFold) else load_fold(checkpoint)
     table = find_source(source, key, on, fold)
@@ -81,6 +82,13 @@ def fold_table(
     check_writable(out.parent)
     sample = sample_rows(table, key, on, fold)
     spread = table_spread(fold, sample, key=key, on=on, decode=decode)
+    with nullcontext() if ray.is_initialized() else on_ray(address):
+        folded = fold_pieces(table, fold, key=key, on=on, decode=decode)
+        return replace(write_result(_batches(folded), key, out), spread=spread)
+
+
+def fold_pieces(table: Source, fold: ModelFold, *, key: str, on: str, decode: bool) -> Any:
+    """The dataset with a row per key, from the pieces of a table, on the Ray that is running."""
     partial = ray.data.from_items(
         table.pieces, override_num_blocks=min(len(table.pieces), MOST_TASKS)
     ).map_batches(
@@ -88,11 +96,10 @@ def fold_table(
     )
     num_cores = int(ray.cluster_resources().get("CPU", 1))
     merged = merged_by_key(partial, fold, key, num_partitions(num_cores, len(table.pieces)))
-    finished = merged.map_batches(
+    return merged.map_batches(
         Finish(fold if decode else None, fold.channels, key, table.key_type),
         batch_format="pyarrow",
     )
-    return replace(write_result(_batches(finished), key, out), spread=spread)
 
 
 def merged_by_key(partial: Any, fold: ModelFold, key: str, num_partitions: int) -> Any:
