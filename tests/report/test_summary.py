@@ -33,7 +33,7 @@ def test_it_names_the_best_in_and_out_of_distribution(content):
 
 def test_it_says_how_near_the_paper_we_are(content):
     assert said(content)[4] == (
-        "Beside the paper: 2 of 18 numbers are as high or higher; furthest below is PNA at "
+        "Beside the paper: 2 of 18 numbers are as good or better; furthest from it is PNA at "
         "size 32, [0.700](#records-5) against 0.794 (−0.094)."
     )
 

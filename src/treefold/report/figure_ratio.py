@@ -15,6 +15,9 @@ from treefold.report.published_ratios import SOURCE, published_ratios
 from treefold.report.spread import Spread, fold
 from treefold.report.styles import GREY, Style
 
+HIGHEST = 1.0
+"""What is ten times as wrong as a constant answer leaves the picture, so that the rest is seen."""
+
 
 class Reading(NamedTuple):
     """One way to average over targets: the slug and title of its figure, and how it is said."""
@@ -59,16 +62,17 @@ def _figure(groups: Sequence[Group], styles: dict[str, Style], metric: str) -> F
     published = [_published(group, styles[group.row], sizes) for group in drawn]
     ends = (min(sizes), max(sizes))
     constant = Line("constant answer", ends, (0.0, 0.0), GREY, dash="dot")
+    shown = [line for line in (constant, *lines, *published) if line]
     reading = READINGS[metric]
     return Figure(
         slug_of(reading.slug, first.experiment, first.variant),
         f"{reading.title}: {first.experiment}",
         note_of(list(drawn), styles),
-        " ".join(_caption(reading.sentence, list(drawn), any(published))),
+        " ".join([*_caption(reading.sentence, list(drawn), any(published)), *_beyond(shown)]),
         Axis("nodes in the graph", ticks=tuple(sorted(sizes)),
              labels=tuple(sizes[middle] for middle in sorted(sizes))),
-        Axis("log10 (error / error of a constant answer)"),
-        tuple(line for line in (constant, *lines, *published) if line),
+        Axis("log10 (error / error of a constant answer)", limits=_limits(shown)),
+        tuple(shown),
         (),
         sources_of(list(drawn), styles),
     )  # fmt: skip
@@ -86,6 +90,19 @@ def _caption(sentence: str, groups: Sequence[Group], has_published: bool) -> lis
     if has_published:
         sentences.append(f"Diamonds are PNA's, {SOURCE}, whichever reading they are of.")
     return sentences
+
+
+def _limits(lines: Sequence[Line]) -> tuple[float, float]:
+    values = [y for line in lines for y in (*line.y, *line.low, *line.high)]
+    low, high = min(values), min(max(values), HIGHEST)
+    margin = (high - low or 1.0) / 20
+    return low - margin, high + margin
+
+
+def _beyond(lines: Sequence[Line]) -> list[str]:
+    """What leaves the picture at the top, each in a sentence with the highest it gets."""
+    tops = {line.label: max(line.y) for line in lines if max(line.y) > HIGHEST}
+    return [f"{label} goes beyond the top, to {top:.3g}." for label, top in tops.items()]
 
 
 def _published(group: Group, style: Style, sizes: dict[float, str]) -> Line | None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from treefold.report.groups import Group, sections
 from treefold.report.styles import Style
-from treefold.report.summary_accuracy import accuracy_points, opening
+from treefold.report.summary_order import order_points
+from treefold.report.summary_scores import opening, score_points
 from treefold.report.summary_speed import speed_opening, speed_points
 from treefold.report.summary_training import law_points
 from treefold.report.text import Text, counted, joined
@@ -26,7 +27,11 @@ def summarize(
     paragraphs = []
     for members in sections(groups).values():
         finished = [group for group in members if group.finished]
-        points = [*accuracy_points(finished, styles), *law_points(finished, styles)]
+        points = [
+            *score_points(finished, styles),
+            *order_points(finished, styles),
+            *law_points(finished, styles),
+        ]
         if points:
             paragraphs.append(Paragraph(opening(finished, styles), tuple(points)))
         if speeds := speed_points(finished, styles):

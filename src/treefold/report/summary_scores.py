@@ -1,4 +1,4 @@
-"""Which aggregator is best, in and beyond the sizes of training, and how near the paper."""
+"""Which aggregator is best at each score, whether larger than in training, how near the paper."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from treefold.report.figure_notes import note_of
 from treefold.report.groups import Group
 from treefold.report.spread import Spread
 from treefold.report.styles import LEARNED, Style
-from treefold.report.table_accuracy import PREFIX, accuracy_metrics, in_words
+from treefold.report.table_accuracy import MEASURES, PREFIX, Measure, metrics_of
 from treefold.report.text import Link, Piece, Text, counted, listed, power_of_ten, signed
 
 _TASKS = {
@@ -20,6 +20,7 @@ _TASKS = {
     "cifar10": "tell what an image shows, from its superpixels",
     "zinc": "predict the constrained solubility of molecules",
     "molhiv": "tell which molecules stop HIV from multiplying",
+    "multi-task": "predict six properties of random graphs",
     "xor": "find the bitwise exclusive or of a multiset of {bits}-bit integers",
 }
 
@@ -35,12 +36,16 @@ def opening(groups: Sequence[Group], styles: dict[str, Style]) -> Text:
     return (words + (f"; tested on sets of up to {sizes[-1]}." if sizes else "."),)
 
 
-def accuracy_points(groups: Sequence[Group], styles: dict[str, Style]) -> list[Text]:
-    """The best at each set size that the records name, then the paper's numbers beside ours."""
+def score_points(groups: Sequence[Group], styles: dict[str, Style]) -> list[Text]:
+    """The best at each score that the records name, then the paper's numbers beside ours."""
     rivals = _rivals(groups, styles)
-    metrics = accuracy_metrics(rivals)
-    points = [point for metric in metrics if (point := _best(rivals, metric, styles))]
-    return points + _beside_paper(rivals, metrics, styles)
+    points: list[Text] = []
+    for measure in MEASURES:
+        metrics = metrics_of(rivals, measure)
+        best = (_best(rivals, metric, measure, styles) for metric in metrics)
+        points += [point for point in best if point]
+        points += _beside_paper(rivals, metrics, measure, styles)
+    return points
 
 
 def _rivals(groups: Sequence[Group], styles: dict[str, Style]) -> Sequence[Group]:
@@ -65,24 +70,27 @@ def _asked(group: Group) -> str:
         return ""
 
 
-def _best(groups: Sequence[Group], metric: str, styles: dict[str, Style]) -> Text | None:
+def _best(
+    groups: Sequence[Group], metric: str, measure: Measure, styles: dict[str, Style]
+) -> Text | None:
     found = [(group, spread) for group in groups if (spread := group.metric(metric))]
     if len(found) < 2:
         return None
-    found.sort(key=lambda item: -item[1].mean)
+    found.sort(key=lambda item: item[1].mean, reverse=measure.highest)
     best, top = found[0]
-    where = f"{in_words(metric).capitalize()}{_compared_with_training(best, metric)}"
-    if f"{top.mean:.3f}" == f"{found[-1][1].mean:.3f}":
-        return (f"{where}: all have ", _number(best, top), ".")
-    pieces: list[Piece] = [f"{where}: {styles[best.row].label} is best with ", _number(best, top)]
+    where = f"{measure.head(metric).capitalize()}{_compared_with_training(best, metric)}"
+    own = _number(best, top, measure)
+    if own.text == _number(*found[-1], measure).text:
+        return (f"{where}: all have ", own, ".")
+    pieces: list[Piece] = [f"{where}: {styles[best.row].label} is best with ", own]
     close = [item for item in found[1:] if top.count > 1 and item[1].overlaps(top)]
     if close:
-        pieces += [", in the same range over seeds as ", *_each(close, styles)]
+        pieces += [", in the same range over seeds as ", *_each(close, measure, styles)]
     fixed = [item for item in found if styles[item[0].row].kind == "fixed"]
     if fixed and styles[best.row].kind in LEARNED:
-        pieces += ["; the best fixed aggregator is ", *_each(fixed[:1], styles)]
+        pieces += ["; the best fixed aggregator is ", *_each(fixed[:1], measure, styles)]
     if best.is_sweep:
-        pieces += ["; the lowest is ", *_each(found[-1:], styles)]
+        pieces += ["; the lowest is ", *_each(found[-1:], measure, styles)]
     constant = _constant(best, metric)
     if constant is not None:
         pieces.append(f"; the best constant answer would have {constant:.3f}")
@@ -90,25 +98,27 @@ def _best(groups: Sequence[Group], metric: str, styles: dict[str, Style]) -> Tex
 
 
 def _beside_paper(
-    groups: Sequence[Group], metrics: Sequence[str], styles: dict[str, Style]
+    groups: Sequence[Group], metrics: Sequence[str], measure: Measure, styles: dict[str, Style]
 ) -> list[Text]:
-    """How many numbers reach the paper's, and which is furthest below."""
+    """How many numbers reach the paper's, and which is furthest from it."""
+    sign = 1 if measure.highest else -1
     differences = [
-        (round(spread.mean - theirs.value, 3), group, metric, spread, theirs.value)
+        (round(spread.mean - theirs.value, measure.digits), group, metric, spread, theirs.value)
         for group in groups
         for metric in metrics
         if (spread := group.metric(metric)) and (theirs := group.reported(metric))
     ]
     if not differences:
         return []
-    reached = sum(item[0] >= 0 for item in differences)
-    counts = f"Beside the paper: {reached} of {counted(len(differences), 'number')} are as high"
-    worst, group, metric, spread, value = min(differences, key=lambda item: item[0])
-    if worst >= 0:
-        return [(f"{counts} or higher.",)]
-    where = f"{styles[group.row].label} at {in_words(metric)}"
-    tail = f" against {value:.3f} ({signed(worst)})."
-    return [(f"{counts} or higher; furthest below is {where}, ", _number(group, spread), tail)]
+    reached = sum(sign * item[0] >= 0 for item in differences)
+    counts = f"Beside the paper: {reached} of {counted(len(differences), 'number')} are as good"
+    worst, group, metric, spread, value = min(differences, key=lambda item: sign * item[0])
+    if sign * worst >= 0:
+        return [(f"{counts} or better.",)]
+    where = f"{styles[group.row].label} at {measure.head(metric)}"
+    number = _number(group, spread, measure)
+    tail = f" against {value:.{measure.digits}f} ({signed(worst, measure.digits)})."
+    return [(f"{counts} or better; furthest from it is {where}, ", number, tail)]
 
 
 def _compared_with_training(group: Group, metric: str) -> str:
@@ -126,13 +136,15 @@ def _constant(group: Group, metric: str) -> float | None:
     return best_constant(task, int(size))
 
 
-def _number(group: Group, spread: Spread) -> Link:
-    return Link(f"{spread.mean:.3f}", group.anchor)
+def _number(group: Group, spread: Spread, measure: Measure) -> Link:
+    return Link(f"{spread.mean:.{measure.digits}f}", group.anchor)
 
 
-def _each(found: Sequence[tuple[Group, Spread]], styles: dict[str, Style]) -> list[Piece]:
+def _each(
+    found: Sequence[tuple[Group, Spread]], measure: Measure, styles: dict[str, Style]
+) -> list[Piece]:
     pieces: list[Piece] = []
     for place, (group, spread) in enumerate(found):
         pieces += [", " if place else "", f"{styles[group.row].label} ("]
-        pieces += [_number(group, spread), ")"]
+        pieces += [_number(group, spread, measure), ")"]
     return pieces
