@@ -16,7 +16,8 @@ class Histogram(ExactMonoid):
     num_values: int
 
     def __post_init__(self) -> None:
-        _check_num_values(self.num_values)
+        if self.num_values < 1:
+            raise ValueError(f"{self.num_values} values leave nothing to count; use at least 1")
 
     @property
     def identity(self) -> Tensor:
@@ -29,45 +30,18 @@ class Histogram(ExactMonoid):
 
     def encode(self, x: Tensor) -> Tensor:
         """A single count, at x."""
-        return _count(x, self.num_values)
+        if x.is_floating_point():
+            raise ValueError(f"only integers can be counted, and x is {x.dtype}; convert it first")
+        return F.one_hot(x.to(torch.int64), self.num_values)
 
 
 @dataclass(frozen=True)
-class Mode(ExactMonoid):
+class Mode(Histogram):
     """The most frequent of the integers 0, ..., num_values - 1, and the smallest of several.
 
     A state is a histogram, `[*n, num_values]`. Of nothing the mode is 0: all are equally frequent.
     """
 
-    num_values: int
-
-    def __post_init__(self) -> None:
-        _check_num_values(self.num_values)
-
-    @property
-    def identity(self) -> Tensor:
-        """No counts."""
-        return torch.tensor(0)
-
-    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        """Add the counts."""
-        return a + b
-
-    def encode(self, x: Tensor) -> Tensor:
-        """A single count, at x."""
-        return _count(x, self.num_values)
-
     def decode(self, state: Tensor) -> Tensor:
         """The first value with the largest count."""
         return state.argmax(dim=-1)
-
-
-def _count(x: Tensor, num_values: int) -> Tensor:
-    if x.is_floating_point():
-        raise ValueError(f"only integers can be counted, and x is {x.dtype}; convert it first")
-    return F.one_hot(x.to(torch.int64), num_values)
-
-
-def _check_num_values(num_values: int) -> None:
-    if num_values < 1:
-        raise ValueError(f"{num_values} values leave nothing to count; use at least 1")
