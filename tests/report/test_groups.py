@@ -29,8 +29,8 @@ def test_presets_and_overrides_are_groups_of_their_own(tmp_path):
     groups = groups_of(tmp_path, changed, record("gru", preset="quick"), record("gru"))
     assert [group.variant for group in groups] == [
         "standard",
-        "standard, training.epochs=5",
         "quick",
+        "standard, training.epochs=5",
     ]
 
 

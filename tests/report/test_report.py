@@ -115,6 +115,8 @@ def test_the_page_begins_with_the_summary_then_tables_then_figures(page):
     parts = ["<h1>", "is best with", "<h2>Tables", "<h2>Figures", "<h2>Files that", "<h2>Records"]
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
+    for title in ("tables", "figures", "records"):
+        assert page.index(f'<a href="#{title}">') < page.index(f'<section id="{title}">')
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path):

@@ -39,14 +39,15 @@ def test_it_says_how_near_the_paper_we_are(content):
 
 
 def test_it_answers_whether_associativity_rose_and_then_fell(content):
+    opening = "Mean relative violation of the associativity law in training: "
+    (courses,) = [words for words in said(content) if words.startswith(opening)]
     assert (
-        "Binary-GRU's mean relative violation of the associativity law rose from "
-        "[0.12](#records-4) to [0.5](#records-4) at epoch 20 and fell to [0.035](#records-4) "
-        "over epochs 1 to 60."
-    ) in said(content)
+        "; Binary-GRU rose from [0.12](#records-4) to [0.5](#records-4) at epoch 20 and fell to "
+        "[0.035](#records-4)."
+    ) in courses
     assert (
-        "GRU's mean relative violation of the swap law fell from [0.29](#records-2) to "
-        "[0.041](#records-2) over epochs 1 to 60."
+        "Mean relative violation of the swap law in training: GRU fell from [0.29](#records-2) to "
+        "[0.041](#records-2)."
     ) in said(content)
     assert (
         "The commutativity law holds up to rounding for Binary-GRU-Assoc and Binary-GRU."

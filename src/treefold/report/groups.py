@@ -140,5 +140,8 @@ def _by_size(found: Iterable[dict[str, Any]]) -> dict[int, Spread]:
 
 def _reading_order(group: Group) -> tuple[Any, ...]:
     weight = -(group.weight or 0.0) if group.is_sweep else 0.0
-    preset = group.runs[0].record.preset
-    return (*place_of(group.experiment, preset, group.row, group.variant, weight), group.row)
+    record = group.runs[0].record
+    place = place_of(
+        group.experiment, bool(record.overrides), record.preset, group.row, group.variant, weight
+    )
+    return (*place, group.row)

@@ -31,12 +31,16 @@ ROWS = (
 
 
 def place_of(
-    experiment: str, preset: str, row: str, variant: str, weight: float
-) -> tuple[bool, str, int, str, float, int]:
-    """A key to sort by; `weight` settles sweeps, the row everything else."""
+    experiment: str, changed: bool, preset: str, row: str, variant: str, weight: float
+) -> tuple[bool, str, bool, int, str, float, int]:
+    """A key to sort by: presets as they are come before those that were `changed` for a run.
+
+    `weight` settles sweeps, the row everything else.
+    """
     return (
         not experiment.startswith("second-minimum"),
         experiment,
+        changed,
         _place(preset, PRESETS),
         variant,
         weight,

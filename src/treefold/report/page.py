@@ -10,7 +10,7 @@ from plotly.offline import get_plotlyjs
 from treefold.report.appendix import records_html
 from treefold.report.content import Content
 from treefold.report.draw_plotly import plotly_figure
-from treefold.report.figure import Figure
+from treefold.report.figure import Figure, slug_of
 from treefold.report.page_parts import POLICY, SCRIPT, STYLE
 from treefold.report.runs import Damaged
 from treefold.report.summary import Paragraph
@@ -26,6 +26,7 @@ def page_html(content: Content, out: Path) -> str:
         [
             *_head(content.title),
             f"<h1>{html.escape(content.title)}</h1>",
+            _contents(content),
             *(_paragraph(paragraph) for paragraph in content.summary),
             *_section("Tables", [table_html(table) for table in content.tables]),
             *_section("Figures", [_figure_html(figure) for figure in content.figures]),
@@ -53,8 +54,16 @@ def _paragraph(paragraph: Paragraph) -> str:
     return f"<p>{as_html(paragraph.text)}</p>" + (f"<ul>{points}</ul>" if points else "")
 
 
+def _contents(content: Content) -> str:
+    """A line of links to the sections, so that nobody must scroll past the words."""
+    parts = {"Tables": content.tables, "Figures": content.figures, "Records": content.groups}
+    links = [f'<a href="#{slug_of(title)}">{title}</a>' for title, found in parts.items() if found]
+    return f'<nav class="note">On this page: {" · ".join(links)}</nav>' if links else ""
+
+
 def _section(title: str, pieces: Sequence[str]) -> list[str]:
-    return [f"<section><h2>{title}</h2>", *pieces, "</section>"] if pieces else []
+    opening = f'<section id="{slug_of(title)}"><h2>{title}</h2>'
+    return [opening, *pieces, "</section>"] if pieces else []
 
 
 def _figure_html(figure: Figure) -> str:

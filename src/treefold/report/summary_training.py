@@ -17,12 +17,14 @@ def law_points(groups: Sequence[Group], styles: dict[str, Style]) -> list[Text]:
     for column in law_columns(groups):
         logged = [g for g in groups if over_epochs(g.finished, column) and not g.is_sweep]
         exact = [group for group in logged if is_rounding(group.finished, column)]
+        law = column.removeprefix(LAW)
         if exact:
             names = listed([styles[group.row].label for group in exact])
-            law = column.removeprefix(LAW)
             points.append((f"The {law} law holds up to rounding for {names}.",))
         courses = [_course(g, column, styles[g.row]) for g in logged if g not in exact]
-        points += [course for course in courses if course]
+        if courses:
+            opening = f"Mean relative violation of the {law} law in training: "
+            points.append((opening, *_joined(courses), "."))
     return points
 
 
@@ -31,13 +33,17 @@ def _course(group: Group, column: str, style: Style) -> Text:
     first, last, peak = min(curve), max(curve), max(curve, key=lambda epoch: curve[epoch])
     rose, fell = curve[peak] > MEANT * curve[first], curve[peak] > MEANT * curve[last]
     start, top, end = (Link(f"{curve[e]:.2g}", group.anchor) for e in (first, peak, last))
-    course: list[Piece]
     if rose and fell:
-        course = ["rose from ", start, " to ", top, f" at epoch {peak} and fell to ", end]
+        course: Text = (" rose from ", start, " to ", top, f" at epoch {peak} and fell to ", end)
     elif rose or fell:
-        course = ["rose" if rose else "fell", " from ", start, " to ", end]
+        course = (" rose" if rose else " fell", " from ", start, " to ", end)
     else:
-        course = ["stayed near ", end]
-    law = column.removeprefix(LAW)
-    words = f"{style.label}'s mean relative violation of the {law} law "
-    return (words, *course, f" over epochs {first} to {last}.")
+        course = (" stayed near ", end)
+    return (style.label, *course)
+
+
+def _joined(courses: Sequence[Text]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for course in courses:
+        pieces += ["; ", *course] if pieces else course
+    return pieces
