@@ -438,3 +438,15 @@ def test_a_run_that_is_to_be_evaluated_further_is_not_trained_again(
     rows, metrics, tensors = numbers(tmp_path)
     assert (rows, tensors) == (before[0], before[2])
     assert metrics["accuracy"] == before[1]["accuracy"]
+
+
+def test_an_epoch_without_a_score_is_never_the_best_one(tmp_path, world, monkeypatch):
+    scores = iter([float("nan"), 0.25, float("nan")])
+
+    def validate(*_):
+        return {"validation_loss": 1.0, "validation_accuracy": next(scores)}
+
+    monkeypatch.setattr("treefold.experiments.set_routine.SetRoutine.validate", validate)
+    train(tmp_path, world, small("second-minimum/max"))
+    metrics = Record.read(tmp_path).metrics
+    assert (metrics["best_epoch"], metrics["validation_accuracy"]) == (2, 0.25)

@@ -1,6 +1,7 @@
 """A run in progress: what it holds, how it saves and goes on, epoch by epoch."""
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -211,7 +212,9 @@ class Trainer:
 
     def _is_better(self, found: float) -> bool:
         best = self.standing.best
-        return best is None or (found > best if self.routine.highest else found < best)
+        if best is None or math.isnan(best):  # anything is better than no number
+            return True
+        return found > best if self.routine.highest else found < best
 
     def _save(self) -> None:
         self._require_finite()

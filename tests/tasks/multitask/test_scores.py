@@ -83,3 +83,9 @@ def test_degree_averages_of_isolated_nodes_are_refused():
     lone = GraphData(**{**vars(whole), "edge_index": edges, "num_edges": torch.tensor([2, 2, 0])})
     with pytest.raises(ValueError, match="node 4 has no edge"):
         degree_averages(lone)
+
+
+def test_answers_that_are_no_numbers_are_as_wrong_as_can_be():
+    found = Scores((float("nan"), float("inf"), 1.0, 1.0, 1.0, 1.0))
+    assert list(found.log10.values())[:3] == [math.inf, math.inf, 0.0]
+    assert found.mean_log10 == found.log10_mean == math.inf

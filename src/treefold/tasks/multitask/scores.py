@@ -72,4 +72,6 @@ def mean_of_means(
 
 
 def _log10(error: float) -> float:
+    if math.isnan(error):  # answers that are no numbers are as wrong as can be
+        return math.inf
     return math.log10(error) if error > 0 else -math.inf
