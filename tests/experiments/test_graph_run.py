@@ -165,6 +165,22 @@ def test_batches_hold_one_size_each_in_pna_s_order_or_shuffled():
     assert [b.tolist() for b in batches_by_size(data, 3, generator)] != [b.tolist() for b in mixed]
 
 
+def test_a_recipe_says_whether_batches_mix_sizes():
+    def of(*changes):
+        routine = routine_of(small("gcn", *changes), seed=0)
+        data = routine.train()
+        batches = routine.batches(data, 8, torch.Generator().manual_seed(0))
+        assert sorted(torch.cat(list(batches)).tolist()) == list(range(len(data)))
+        return [len(set(data.sizes[batch].tolist())) for batch in batches]
+
+    assert min(of()) > 1
+    assert set(of("training.mixed_sizes=false")) == {1}
+    paper = find_experiment("multi-task/gcn", "paper")[0]
+    assert not paper.training.mixed_sizes
+    departures = find_experiment("multi-task/gcn", "quick")[0].departures
+    assert "training.mixed_sizes is True; the paper has False" in departures
+
+
 def test_unknown_splits_are_refused():
     with pytest.raises(ValueError, match="unknown split 'tset'; did you mean test"):
         routine_of(small("gcn"), seed=0).cases("tset")

@@ -45,6 +45,7 @@ _TRAINING = Training(
     schedule="one-cycle",
     clip_norm=1.0,
     shuffle=True,
+    mixed_sizes=True,
 )
 
 GRAPH_PRESETS: dict[str, GraphPreset] = {

@@ -12,7 +12,7 @@ from treefold.experiments.routine import Folded, Routine
 from treefold.models import MultiTaskNetwork, TowerConv, multi_task_network
 from treefold.names import by_name
 from treefold.tasks.multitask import TARGETS, GraphData, MultiTask, Scores, score
-from treefold.training.fit import Batches
+from treefold.training.fit import Batches, shuffled
 
 NUM_VIOLATION_GRAPHS = 64
 """Validation graphs on whose states law violations are measured."""
@@ -32,7 +32,9 @@ class GraphRoutine(Routine):
 
     @property
     def batches(self) -> Batches:
-        """Batches of one size; PNA has the same in every epoch."""
+        """Of mixed sizes if the recipe says so, or of one size; PNA has the same in every epoch."""
+        if self.experiment.training.mixed_sizes:
+            return shuffled
         shuffle: bool = self.experiment.training.shuffle
         return lambda data, batch_size, generator: batches_by_size(
             data, batch_size, generator if shuffle else None

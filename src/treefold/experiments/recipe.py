@@ -114,6 +114,9 @@ class Training:
     shuffle: bool = field(default=False, metadata=_ADDED)
     """Draw batches of graphs afresh in each epoch, unlike PNA on the multi-task benchmark; sets
     and real graphs are always shuffled."""
+    mixed_sizes: bool = field(default=False, metadata=_ADDED)
+    """Graphs of all sizes in a batch, drawn afresh; PNA's batches on the multi-task benchmark have
+    one size each, and the batch norm of its network is then another one in use."""
     plateau_patience: int = field(default=5, metadata=_ADDED)
     """With the schedule `plateau`: how many validations without progress are borne before the
     learning rate is cut."""
