@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 
 import pytest
 
@@ -89,3 +91,16 @@ def test_the_front_door_lists_what_it_offers():
 def test_the_front_door_refuses_other_names():
     with pytest.raises(AttributeError, match="no attribute 'aggregate'"):
         treefold.aggregate  # noqa: B018
+
+
+def test_what_needs_torch_only_is_there_without_pyg():
+    code = (
+        "import sys; sys.modules['torch_geometric'] = None\n"
+        "from treefold import BinaryGRU, Groups, algebra, law_report, plan_tree, tree_reduce\n"
+        "import torch\n"
+        "groups = Groups.from_index(torch.tensor([1, 0, 1]), 2)\n"
+        "rows = torch.tensor([5., 1., 7.])[groups.order]\n"
+        "print(tree_reduce(algebra.Max(), rows, plan_tree(groups.sizes)).tolist())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[1.0, 7.0]\n"

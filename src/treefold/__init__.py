@@ -108,11 +108,12 @@ __all__ = [
     "tree_reduce",
 ]
 
+# From the bottom up: what needs torch only is found without PyG.
 _LAYERS = (
-    "treefold.aggregators",
-    "treefold.operators",
-    "treefold.reduction",
     "treefold.algebra",
+    "treefold.reduction",
+    "treefold.operators",
+    "treefold.aggregators",
     "treefold.living",
     "treefold.sharded",
 )

@@ -17,7 +17,14 @@ from aggregators.cases import (
 from torch import nn
 from torch_geometric.nn import aggr as pyg
 
-from treefold import BinaryGRU, LCMAggregation, record_penalties
+from treefold import (
+    BinaryGRU,
+    FoldTree,
+    LCMAggregation,
+    StreamingFold,
+    law_report,
+    record_penalties,
+)
 from treefold.algebra import ASSOCIATIVITY, COMMUTATIVITY, IDENTITY, Max, Sum
 from treefold.operators import OPERATORS
 from treefold.reduction import Groups, TableRows, plan_tree, tree_reduce
@@ -338,3 +345,25 @@ def test_pygs_weights_are_copied_and_keep_their_type():
 def test_other_modules_are_refused(wrong):
     with pytest.raises(ValueError, match=rf"got a {type(wrong).__name__}; expected PyG's LCM"):
         LCMAggregation.from_pyg(wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((16, 16), {}, "operator is 16; PyG's second argument, out_channels, is not here"),
+        ((16, BinaryGRU), {}, r"got the class BinaryGRU; expected one of it: BinaryGRU\(...\)"),
+        ((16,), {"project": True}, "project is True; expected a module"),
+    ],
+)
+def test_what_pyg_s_module_would_take_is_refused_at_once(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        LCMAggregation(*arguments, **options)
+
+
+def test_an_aggregator_in_place_of_its_operator_is_named():
+    module = LCMAggregation(4)
+    for misused in (law_report, FoldTree):
+        with pytest.raises(ValueError, match="got a LCMAggregation; expected its operator"):
+            misused(module, torch.randn(5, 4))
+    with pytest.raises(ValueError, match=r"give `\.operator`"):
+        StreamingFold(module)

@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -6,10 +7,12 @@ from algebra.monoid_cases import Operator
 
 from treefold.algebra import (
     Max,
+    Sum,
     describe,
     extremes,
     identity_like,
     map_state,
+    require_monoid,
     stack_size,
     take,
     tensors_of,
@@ -76,3 +79,21 @@ def test_an_identity_is_expanded_as_a_view_and_keeps_its_gradient():
 
 def test_a_state_of_booleans_has_boolean_identities():
     assert identity_like(Max(), torch.tensor([True])).tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Sum, r"got the class Sum; expected one of it: Sum\(\.\.\.\)"),
+        (16, "got 16; expected an operator: called with two stacks"),
+        (torch.add, "got <built-in method add.*>; expected an operator"),
+        (SimpleNamespace(operator=Sum()), "got a SimpleNamespace; expected its operator"),
+    ],
+)
+def test_what_is_no_monoid_is_refused_with_what_was_meant(given, message):
+    with pytest.raises(ValueError, match=message):
+        require_monoid(given)
+
+
+def test_a_monoid_is_accepted():
+    require_monoid(Sum())

@@ -14,7 +14,7 @@ from treefold.cli.app import Machine, app
 from treefold.cli.commands import evaluate_run, print_laws, resume_run, train_rows, world_of
 from treefold.experiments.trainer import Stopped
 from treefold.records import MetricsLog, Record
-from treefold.training.world import World, _layout
+from treefold.training.world import DEVICES, World, _layout, require_device
 
 TINY = ["training.epochs=1", "training.batch_size=32", "model.channels=8", "task.num_train=65",
         "task.num_validation=16", "task.num_evaluation=4", "evaluation.sizes=1,2",
@@ -165,3 +165,21 @@ def test_a_folder_that_cannot_be_written_is_named_before_timing(tmp_path, capsys
 def test_no_processes_at_all_are_refused():
     with pytest.raises(ValueError, match="--processes is 0; expected 1 or more"):
         world_of(dataclasses.replace(Machine(), processes=0))
+
+
+def test_a_device_that_is_not_there_or_unknown_is_refused_in_plain_words(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    for device, message in (
+        ("gpu", "unknown device 'gpu'; did you mean cpu"),
+        ("tpu", "unknown device 'tpu'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            require_device(device)
+    for device in ("cpu", "auto"):
+        require_device(device)
+
+
+def test_a_known_device_must_be_there(monkeypatch):
+    monkeypatch.setitem(DEVICES, "cuda", lambda: False)
+    with pytest.raises(ValueError, match="device is cuda, and torch finds none on this machine"):
+        World("cuda")

@@ -194,3 +194,23 @@ def test_the_mean_over_training_sizes_is_that_of_all_of_them_or_none():
     every = {size: 1.0 / size for size in (1, 2, 3, 4, 32)}
     assert summary(every, 4) == {"accuracy@1-4": pytest.approx(25 / 48), "accuracy@32": 1 / 32}
     assert summary({1: 1.0, 3: 0.5, 200: 0.25}, 4) == {"accuracy@200": 0.25}
+
+
+@pytest.mark.parametrize("name", ["conjugated-sum", "lstm", "gated-selection", "oracle"])
+def test_any_aggregator_is_a_row_of_a_set_task(name):
+    (row,) = find_experiment(f"parity/{name}", "smoke")
+    assert (row.name, row.aggregator.name, row.reported) == (f"parity/{name}", name, {})
+
+
+def test_a_misspelt_row_is_told_of_all_that_there_are():
+    with pytest.raises(ValueError, match="did you mean conjugated-sum"):
+        find_experiment("second-minimum/conjugatd-sum", "smoke")
+    with pytest.raises(ValueError, match="unknown row of generalisation 'sum'"):
+        find_experiment("generalisation/sum", "smoke")
+
+
+def test_another_aggregator_has_no_published_numbers():
+    row = find_experiment("second-minimum/binary-gru", "smoke")[0]
+    assert row.reported
+    changed, _ = override(row, ["aggregator.name=conjugated-sum"])
+    assert changed.reported == {}

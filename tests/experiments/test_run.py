@@ -342,23 +342,31 @@ def test_a_record_of_a_newer_treefold_is_left_alone(tmp_path, world, undisturbed
     assert (tmp_path / "record.json").read_text() == '{"version": 99}'
 
 
-@pytest.mark.parametrize("where", ["build", "train"])
-def test_whatever_goes_wrong_is_in_the_record(tmp_path, world, where):
+def test_whatever_goes_wrong_is_in_the_record(tmp_path, world):
     def fail(progress, steps):
         raise RuntimeError("the sky is falling")
 
-    if where == "train":
-        with pytest.raises(RuntimeError):
-            train(tmp_path, world, watcher=Watcher(step=fail))
-        error = "the sky is falling"
-    else:
-        wrong = small("second-minimum/binary-gru", "aggregator.options.colour=red")
-        with pytest.raises(ValueError, match="colour"):
-            train(tmp_path, world, wrong)
-        error = "colour"
+    with pytest.raises(RuntimeError):
+        train(tmp_path, world, watcher=Watcher(step=fail))
     record = Record.read(tmp_path)
     assert record.status == "failed"
-    assert error in record.error
+    assert "the sky is falling" in record.error
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("colour=red", "unknown option of binary-gru 'colour'"),
+        ("associativty=1", "did you mean associativity"),
+        ("law_nodes=many", "law_nodes"),
+        ('operator_options={"strech":0.1}', "unknown option of operator binary-gru 'strech'"),
+    ],
+)
+def test_an_aggregator_that_cannot_be_made_leaves_no_folder(tmp_path, world, option, message):
+    wrong = small("second-minimum/binary-gru", f"aggregator.options.{option}")
+    with pytest.raises(ValueError, match=message):
+        train(tmp_path / "run", world, wrong)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_full_disk_ends_the_run_with_the_earlier_checkpoint_intact(tmp_path, world, monkeypatch):

@@ -98,6 +98,12 @@ def test_it_equals_the_aggregation_with_the_same_bracketing(name):
     torch.testing.assert_close(graph.value([3, 3, 29]), expected[[3, 3, 29]])
 
 
+def test_an_aggregation_that_evaluates_over_other_trees_is_warned_of():
+    x, edges = drawn()
+    with pytest.warns(UserWarning, match="other trees .* eval_bracketing='carry'"):
+        DynamicAggregation(aggregator("binary-gru", 4).double(), x, edges)
+
+
 def test_projections_and_monoids_with_tuples_are_part_of_it():
     x, edges = drawn()
     project = nn.Linear(4, 4).double()
@@ -139,7 +145,7 @@ def test_many_updates_leave_the_table_of_edges_in_order():
 
 def test_what_is_loaded_goes_on_as_what_was_saved(tmp_path):
     x, edges = drawn()
-    module = aggregator("binary-gru", 4).double().eval()
+    module = aggregator("binary-gru", 4, eval_bracketing="carry").double().eval()
     graph = DynamicAggregation(module, x, edges)
     graph.remove_edges(edges[:, :10])
     graph.save(tmp_path)
@@ -150,7 +156,7 @@ def test_what_is_loaded_goes_on_as_what_was_saved(tmp_path):
         each.add_edges(edges[:, :3])
         each.replace_nodes(edges[0, 50], x[:1])
     torch.testing.assert_close(again.value(), graph.value())
-    other = LCMAggregation(4, module.operator, project=nn.Identity())
+    other = LCMAggregation(4, module.operator, project=nn.Identity(), eval_bracketing="carry")
     with pytest.raises(ValueError, match="another operator"):
         DynamicAggregation.load(tmp_path, other)
 
@@ -159,7 +165,8 @@ def test_its_spread_is_in_the_units_of_its_output():
     x, edges = drawn()
     exact = DynamicAggregation(MonoidAggregation(Sum()), (100 * x).long(), edges)
     assert exact.spread(generator=seeded()).largest.eq(0).all()
-    learned = DynamicAggregation(aggregator("binary-gru", 4).double(), x, edges)
+    module = aggregator("binary-gru", 4, eval_bracketing="carry").double()
+    learned = DynamicAggregation(module, x, edges)
     small = learned.spread(generator=seeded())
     large = learned.spread(generator=seeded(), decode=lambda state: 10 * state)
     assert small.largest.max() > 1e-6

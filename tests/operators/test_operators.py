@@ -217,3 +217,36 @@ def test_it_runs_under_autocast_near_single_precision(name):
 def test_no_channels_are_refused(name):
     with pytest.raises(ValueError, match="0 channel"):
         OPERATORS[name](0)
+
+
+class Parts(Operator):
+    """Parts within parts, and no word on how to begin anew."""
+
+    def __init__(self, channels):
+        super().__init__(channels)
+        self.network = nn.Sequential(nn.Sequential(nn.Linear(channels, channels)), nn.Tanh())
+        self.identity = self.learned_identity()
+
+    def forward(self, a, b):
+        return self.network(a + b)
+
+
+class Own(Parts):
+    def __init__(self, channels):
+        super().__init__(channels)
+        self.scale = nn.Parameter(torch.ones(channels))
+
+
+def test_parts_are_drawn_anew_however_deep_they_are():
+    op = Parts(3)
+    weight = op.network[0][0].weight
+    before = weight.detach().clone()
+    nn.init.ones_(op.identity)
+    op.reset_parameters()
+    assert not weight.equal(before)
+    assert op.identity.eq(0).all()
+
+
+def test_an_operator_with_parameters_of_its_own_must_say_how_they_begin():
+    with pytest.raises(NotImplementedError, match="Own has parameters of its own, scale; give it"):
+        Own(3).reset_parameters()

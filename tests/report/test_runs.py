@@ -80,3 +80,9 @@ def test_a_folder_without_runs_says_what_to_do(tmp_path):
         load_runs(tmp_path)
     with pytest.raises(ValueError, match="is not a folder"):
         load_runs(tmp_path / "nowhere")
+
+
+def test_a_run_whose_aggregator_was_changed_is_a_row_of_that_one(tmp_path):
+    save(tmp_path / "a", record("gru", overrides={"aggregator.name": "conjugated-sum"}))
+    (run,) = load_runs(tmp_path).runs
+    assert run.row == "conjugated-sum"

@@ -67,4 +67,7 @@ def require_channels(x: Rows, channels: int) -> None:
     found = x.table if isinstance(x, TableRows) else x
     if not isinstance(found, Tensor) or found.dim() < 2 or found.shape[-1] != channels:
         shapes = tuple(found.shape) if isinstance(found, Tensor) else describe(found)
-        raise ValueError(f"rows have shape {shapes}; expected [n, ..., {channels}]")
+        raise ValueError(
+            f"rows have shape {shapes}; expected [n, ..., {channels}], because the aggregator was "
+            f"made for {channels} channels, the width of a layer's messages"
+        )

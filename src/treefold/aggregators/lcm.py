@@ -1,6 +1,7 @@
 """The learnable commutative monoid as an aggregator: a learned operator folded over a tree."""
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any, cast
 
 import torch
@@ -14,9 +15,10 @@ from treefold.aggregators.recombination import consistency_loss
 from treefold.aggregators.sampling import Reduction, Sampling
 from treefold.aggregators.tree_laws import TREE_LAWS
 from treefold.aggregators.tree_states import TreeStates
-from treefold.algebra import Monoid
+from treefold.algebra import Monoid, require_monoid
 from treefold.names import by_name
 from treefold.operators import OPERATORS, BinaryGRU
+from treefold.operators.operator import reset_parts
 from treefold.reduction import Bracketing, Groups, Rows, TableRows, TreePlan, tree_fold, tree_reduce
 from treefold.reduction.planning import checked_bracketing
 
@@ -73,6 +75,11 @@ class LCMAggregation(RaggedAggregation):
         self.bracketing = checked_bracketing(bracketing)
         self.eval_bracketing = checked_bracketing(eval_bracketing)
         self.generator = generator
+        if project is not None and not isinstance(project, nn.Module):
+            raise ValueError(
+                f"project is {project!r}; expected a module that is applied to every row, such as "
+                f"torch.nn.Linear(16, {channels})"
+            )
         self.project = project
 
     @classmethod
@@ -107,10 +114,7 @@ class LCMAggregation(RaggedAggregation):
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
-        for module in self.children():
-            for part in (module, *module.children()):
-                if hasattr(part, "reset_parameters"):
-                    part.reset_parameters()
+        reset_parts(self)
 
     def aggregate(self, x: Rows, groups: Groups, plan: TreePlan | None = None) -> Tensor:
         """Fold each group; one row per group. A `plan` overrides the bracketing."""
@@ -156,12 +160,22 @@ def _make_operator(
     if operator is None:
         operator = "binary-gru"
     if isinstance(operator, str):
-        return by_name(OPERATORS, operator, "operator")(channels, **options)
+        make = by_name(OPERATORS, operator, "operator")
+        known = {name: True for name in signature(make).parameters if name != "channels"}
+        for option in options:
+            by_name(known, option, f"option of operator {operator}")
+        return make(channels, **options)
     if options:
         raise ValueError(
             f"operator options {dict(options)} for an operator that is made already; "
             "expected the name of one with them"
         )
+    if isinstance(operator, int):
+        raise ValueError(
+            f"operator is {operator}; PyG's second argument, out_channels, is not here: what comes "
+            "out is as wide as what goes in. Leave it out, or name an operator"
+        )
+    require_monoid(operator)
     width = getattr(operator, "channels", channels)
     if width != channels:
         raise ValueError(f"the operator has {width} channels; expected {channels}")

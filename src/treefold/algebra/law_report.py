@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from treefold.algebra.laws import MONOID_LAWS, Law
-from treefold.algebra.monoid import State, stack_size
+from treefold.algebra.laws import IDENTITY, MONOID_LAWS, Law
+from treefold.algebra.monoid import State, require_monoid, stack_size
 from treefold.algebra.sampling import draw_elements
 
 
@@ -69,6 +69,8 @@ def law_report(
     """
     if not all(0 <= q <= 1 for q in quantiles):
         raise ValueError(f"quantiles {tuple(quantiles)} should lie between 0 and 1")
+    if IDENTITY in laws:
+        require_monoid(op)
     rows = []
     for law in laws:
         draws = draw_elements(samples, law.arity, num_draws, generator)

@@ -30,6 +30,19 @@ class Monoid(Protocol):
         ...
 
 
+def require_monoid(op: object) -> None:
+    """Refuse what is no monoid, with a word on what was probably meant."""
+    if isinstance(op, type):
+        raise ValueError(f"got the class {op.__name__}; expected one of it: {op.__name__}(...)")
+    if isinstance(getattr(op, "operator", None), Monoid):
+        raise ValueError(f"got a {type(op).__name__}; expected its operator: give `.operator`")
+    if not isinstance(op, Monoid):
+        raise ValueError(
+            f"got {op!r:.60}; expected an operator: called with two stacks of elements, and with "
+            "an `identity`"
+        )
+
+
 def map_state(function: Callable[..., Tensor], *states: State) -> State:
     """Apply `function` to the tensors of one or several states of the same structure."""
     first = states[0]

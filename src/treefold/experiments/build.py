@@ -1,5 +1,7 @@
 """From a recipe to what runs: routines, networks, optimisers, schedules."""
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
@@ -11,6 +13,7 @@ from torch.optim.lr_scheduler import (
     ReduceLROnPlateau,
 )
 
+from treefold.aggregators import AGGREGATORS, aggregator
 from treefold.experiments.graph_routine import GraphRoutine
 from treefold.experiments.realworld_routine import RealWorldRoutine
 from treefold.experiments.recipe import Experiment, Training
@@ -34,11 +37,24 @@ def routine_of(experiment: Experiment, seed: int) -> Routine:
     return next(kinds)(experiment, seed)
 
 
+def require_aggregator(experiment: Experiment) -> None:
+    """Refuse options that the aggregator of a recipe does not take, before any work begins."""
+    choice = experiment.aggregator
+    if choice.name in AGGREGATORS:
+        with torch.random.fork_rng(devices=[]):
+            _as_value_error(experiment, lambda: aggregator(choice.name, 8, **choice.options))
+
+
 def build_model(experiment: Experiment) -> nn.Module:
     """The network of a recipe."""
+    return _as_value_error(experiment, lambda: routine_of(experiment, seed=0).model())
+
+
+def _as_value_error(experiment: Experiment, make: Callable[[], nn.Module]) -> nn.Module:
+    """What `make` makes; options of a wrong type are the recipe's mistake."""
     choice = experiment.aggregator
     try:
-        return routine_of(experiment, seed=0).model()
+        return make()
     except TypeError as error:
         raise ValueError(f"aggregator {choice.name} with {choice.options}: {error}") from None
 

@@ -21,8 +21,8 @@ def compared(
 ) -> Experiment:
     """The experiment with published numbers and its departures, which overrides bring up to date.
 
-    A task that asks something else than the paper's, not only on other data, has no published
-    numbers.
+    Another aggregator has no published numbers, nor has a task that asks something else than the
+    paper's, not only on other data.
     """
     restate = partial(_restated, paper=paper, reported=reported, notes=tuple(notes))
     return restate(dataclasses.replace(made, restate=restate))
@@ -34,8 +34,15 @@ def _restated(
     said = [note if isinstance(note, str) else note(made) for note in notes]
     return dataclasses.replace(
         made,
-        reported=reported if _question(made.task) == _question(paper.task) else {},
+        reported=reported if _is_the_same(made, paper) else {},
         departures=(*filter(None, said), *differences(made, paper)),
+    )
+
+
+def _is_the_same(made: Experiment, paper: Experiment) -> bool:
+    """Whether both ask the same question of the same aggregator."""
+    return made.aggregator.name == paper.aggregator.name and _question(made.task) == _question(
+        paper.task
     )
 
 

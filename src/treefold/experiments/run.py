@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from treefold.experiments.build import routine_of
+from treefold.experiments.build import require_aggregator, routine_of
 from treefold.experiments.machine import as_override, on_machine
 from treefold.experiments.recipe import Experiment
 from treefold.experiments.trainer import CHECKPOINTS, Stopped, Trainer, Watcher
@@ -52,6 +52,7 @@ def run(
     `stop` is asked where somebody listens to signals already. `elsewhere` lets a run go on with
     another number of processes than it was begun with; its record then says so.
     """
+    require_aggregator(experiment)
     routine_of(experiment, seed).require_data()
     opened = partial(
         open_record,

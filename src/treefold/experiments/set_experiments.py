@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from treefold.aggregators import AGGREGATORS
 from treefold.experiments.presets import PRESETS, Preset
 from treefold.experiments.published import compared
 from treefold.experiments.recipe import AggregatorChoice, Experiment, Reported
@@ -112,10 +113,12 @@ EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
 def find_experiment(name: str, preset: str) -> list[Experiment]:
     """The experiments that `second-minimum`, or one row such as `second-minimum/gru`, names."""
     family, _, row = name.partition("/")
-    if row in EXTRA_ROWS and family in SET_TASKS:
+    if family in SET_TASKS and (row in EXTRA_ROWS or row in AGGREGATORS):
         return [_experiment(name, family, row, preset)]
     rows = by_name(EXPERIMENTS, family, "experiment")(preset)
     if not row:
         return rows
     known = {experiment.name.partition("/")[2]: experiment for experiment in rows}
-    return [by_name(known, row, f"row of {family}")]
+    others = (*EXTRA_ROWS, *AGGREGATORS) if family in SET_TASKS else ()
+    by_name(dict.fromkeys((*known, *others), True), row, f"row of {family}")
+    return [known[row]]

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, map_state
+from treefold.algebra import Monoid, State, map_state, require_monoid
 from treefold.reduction.groups import INTEGER_TYPES
 from treefold.reduction.rows import num_rows
 from treefold.shapes import Int
@@ -64,6 +64,7 @@ def require_elements(op: Monoid, rows: State) -> None:
             )
         return rows
 
+    require_monoid(op)
     num_rows(rows)
     map_state(fits, op.identity, rows)
 

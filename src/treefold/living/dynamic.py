@@ -1,5 +1,6 @@
 """Aggregation on a living graph: edges come and go, nodes change, neighbours stay aggregated."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -19,6 +20,9 @@ from treefold.living.spread import BracketingSpread
 from treefold.reduction import Groups
 from treefold.reduction.groups import INTEGER_TYPES
 from treefold.shapes import Int, Shaped
+
+TREES = "carry"
+"""The bracketing that can be kept up to date."""
 
 # Of other modules than these aggregations, `_parts` says that they have no operator.
 Aggregating: TypeAlias = LCMAggregation | MonoidAggregation | Monoid | nn.Module
@@ -49,6 +53,12 @@ class DynamicAggregation:
         self._edges = EdgeTable(edge_index, torch.arange(source.numel(), device=x.device))
 
     def _begin(self, aggregation: Aggregating, x: Tensor) -> None:
+        if getattr(aggregation, "eval_bracketing", TREES) != TREES:
+            warnings.warn(
+                "this aggregation evaluates over other trees than a living graph has, so that its "
+                "own answers are not `value()`; make it with eval_bracketing='carry'",
+                stacklevel=3,
+            )
         self._x = x.detach().clone()
         self._op, self._encode, self._decode = _parts(aggregation)
         self._made_by = _made_by(aggregation)

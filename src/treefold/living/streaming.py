@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, map_state, take, tensors_of
+from treefold.algebra import Monoid, State, map_state, require_monoid, take, tensors_of
 from treefold.algebra.sampling import draw_integers
 from treefold.living.arena import bytes_of
 from treefold.living.checks import Integers, require_elements, rows_like, sets_of_rows
@@ -47,6 +47,7 @@ class StreamingFold:
                 f"{num_sets} sets, {num_witnesses} witnesses and pieces of {piece_rows} rows; "
                 "expected 0 or more, 0 or more, and 1 or more"
             )
+        require_monoid(op)
         self.op, self.num_sets, self.piece_rows = op, num_sets, piece_rows
         self._generator = generator
         self._like = map_state(lambda element: element.unsqueeze(0)[:0], op.identity)

@@ -41,11 +41,6 @@ class BinaryGRU(Operator):
         self.cell = nn.GRUCell(channels, channels)
         self.identity = self.learned_identity()
 
-    def reset_parameters(self) -> None:
-        """Draw the cell anew and set the identity to zero."""
-        self.cell.reset_parameters()
-        nn.init.zeros_(self.identity)
-
     def forward(
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
     ) -> Float[Tensor, " *n channels"]:

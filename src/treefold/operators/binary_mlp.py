@@ -20,12 +20,6 @@ class BinaryMLP(Operator):
         self.outer = nn.Linear(hidden_channels, channels)
         self.identity = self.learned_identity()
 
-    def reset_parameters(self) -> None:
-        """Draw both layers anew and set the identity to zero."""
-        self.inner.reset_parameters()
-        self.outer.reset_parameters()
-        nn.init.zeros_(self.identity)
-
     def forward(
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
     ) -> Float[Tensor, " *n channels"]:

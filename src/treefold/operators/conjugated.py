@@ -60,12 +60,6 @@ class Conjugated(Operator):
         """Maxima of numbers from `bottom` up, through a coupling flow."""
         return cls(Max(bottom=bottom), CouplingFlow(channels, num_layers), channels)
 
-    def reset_parameters(self) -> None:
-        """Draw the bijection anew, if it has something to draw."""
-        reset = getattr(self.bijection, "reset_parameters", None)
-        if reset is not None:
-            reset()
-
     @property
     def identity(self) -> Tensor:  # type: ignore[override]
         """φ⁻¹(e)."""

@@ -42,13 +42,6 @@ class GatedSelection(Operator):
         self.keep_and_new = nn.Linear(hidden_channels, 2 * channels) if writes else None
         self.identity = self.learned_identity()
 
-    def reset_parameters(self) -> None:
-        """Draw all layers anew and set the identity to zero."""
-        for layer in (self.hidden, self.select, self.keep_and_new):
-            if layer is not None:
-                layer.reset_parameters()
-        nn.init.zeros_(self.identity)
-
     def forward(
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
     ) -> Float[Tensor, " *n channels"]:

@@ -8,6 +8,16 @@ from torch import Tensor, nn
 from treefold.shapes import Float
 
 
+def reset_parts(module: nn.Module) -> None:
+    """Draw anew whatever can be drawn anew: parts, or the parts of those that cannot."""
+    for part in module.children():
+        reset = getattr(part, "reset_parameters", None)
+        if reset is None:
+            reset_parts(part)
+        else:
+            reset()
+
+
 class Operator(nn.Module, ABC):
     """A learned a ⊕ b on vectors of `channels` numbers, with its identity.
 
@@ -29,9 +39,20 @@ class Operator(nn.Module, ABC):
     ) -> Float[Tensor, " *n channels"]:
         """Combine `a` and `b`, row by row."""
 
-    @abstractmethod
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw the parameters of all parts anew, and set the identity to zero.
+
+        An operator with other parameters of its own says here how they begin.
+        """
+        own = [name for name, _ in self.named_parameters(recurse=False) if name != "identity"]
+        if own:
+            raise NotImplementedError(
+                f"{type(self).__name__} has parameters of its own, {', '.join(own)}; "
+                "give it a `reset_parameters` that draws them anew"
+            )
+        reset_parts(self)
+        if isinstance(self.identity, nn.Parameter):
+            nn.init.zeros_(self.identity)
 
     def learned_identity(self) -> nn.Parameter:
         """An identity that starts at zero and is learned, for subclasses that want one."""

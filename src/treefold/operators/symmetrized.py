@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from treefold.operators.operator import Operator
 from treefold.shapes import Float
@@ -19,13 +19,6 @@ class Symmetrized(Operator):
         super().__init__(channels)
         self.function = function
         self.identity = self.learned_identity()
-
-    def reset_parameters(self) -> None:
-        """Reset the function, if it knows how, and set the identity to zero."""
-        reset = getattr(self.function, "reset_parameters", None)
-        if reset is not None:
-            reset()
-        nn.init.zeros_(self.identity)
 
     def forward(
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]

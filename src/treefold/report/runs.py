@@ -28,9 +28,12 @@ class Run:
 
     @property
     def row(self) -> str:
-        """The part of the name after the slash: which row of the experiment's table."""
+        """Which row of the experiment's table: the part of the name after the slash.
+
+        A run whose aggregator was changed is a row of that aggregator.
+        """
         experiment, _, row = self.record.name.partition("/")
-        return row or experiment
+        return str(self.record.overrides.get("aggregator.name") or row or experiment)
 
     @property
     def finished(self) -> bool:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from treefold.names import by_name
 from treefold.training.precision import (
     FULL,
     PRECISIONS,
@@ -32,6 +33,23 @@ class Elsewhere(RuntimeError):
     """The first process has failed, and said why."""
 
 
+DEVICES: dict[str, Callable[[], bool]] = {
+    "auto": lambda: True,
+    "cpu": lambda: True,
+    "cuda": torch.cuda.is_available,
+    "mps": torch.backends.mps.is_available,
+}
+"""Whether there is such a device, by name."""
+
+
+def require_device(device: str) -> None:
+    """A ValueError for a device that is unknown, or not there."""
+    if not by_name(DEVICES, device, "device")():
+        raise ValueError(
+            f"device is {device}, and torch finds none on this machine; use --device cpu or auto"
+        )
+
+
 class World:
     """Where a model is trained: `device`, how many processes, and what passes between them.
 
@@ -41,6 +59,7 @@ class World:
     def __init__(
         self, device: str = "cpu", precision: str = FULL, processes: int | None = None
     ) -> None:
+        require_device(device)
         check_precision(precision, device)
         self.precision = precision
         here, nodes = _layout(processes)
