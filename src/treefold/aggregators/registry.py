@@ -50,6 +50,13 @@ AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
     "gated-selection-consistent": _lcm(
         "gated-selection", bracketing="random", consistency=0.5, law_reduction="mean"
     ),
+    "gated-selection-general": _lcm(
+        "gated-selection",
+        bracketing="random",
+        consistency=0.5,
+        law_reduction="mean",
+        operator_options={"stretch": 0.1},
+    ),
     "conjugated-sum": _lcm("conjugated-sum"),
     "conjugated-max": _lcm("conjugated-max"),
 }

@@ -5,6 +5,7 @@ ROWS = (
     "oracle",
     "gru",
     "lstm",
+    "gated-selection-general",
     "gated-selection-consistent",
     "gated-selection",
     "binary-gru-assoc",

@@ -27,6 +27,7 @@ class Style:
 
 KNOWN = {
     "gru": Style("GRU", "recurrent", "#D55E00"),
+    "gated-selection-general": Style("Gated selection, general", "LCM", "#7A5AF0"),
     "gated-selection-consistent": Style("Gated selection, consistent", "LCM", "#9933CC"),
     "gated-selection": Style("Gated selection", "LCM", "#CC3377"),
     "binary-gru-assoc": Style("Binary-GRU-Assoc", "LCM", "#0072B2"),
@@ -49,6 +50,7 @@ _KINDS = {
     **dict.fromkeys(("gru", "lstm"), "recurrent"),
     **dict.fromkeys(("binary-gru", "binary-gru-assoc", "binary-mlp"), "LCM"),
     **dict.fromkeys(("gated-selection", "gated-selection-consistent"), "LCM"),
+    "gated-selection-general": "LCM",
     **dict.fromkeys(("conjugated-sum", "conjugated-max"), "LCM"),
     **dict.fromkeys(("gcn", "gat", "gin"), "fixed"),
     "oracle": "exact",
