@@ -89,7 +89,7 @@ def reach(**options):
 
 def test_a_gru_that_starts_as_a_copy_carries_inputs_to_the_last_layer():
     assert reach() < 1e-5
-    assert reach(starts_as_copy=True) > 1e-3
+    assert reach(starts_as_copy=True) > 0.1
 
 
 @pytest.mark.parametrize("readout", ["set2set", "binary-gru"])
