@@ -458,3 +458,15 @@ def test_an_epoch_without_a_score_is_never_the_best_one(tmp_path, world, monkeyp
     train(tmp_path, world, small("second-minimum/max"))
     metrics = Record.read(tmp_path).metrics
     assert (metrics["best_epoch"], metrics["validation_accuracy"]) == (2, 0.25)
+
+
+def test_of_equally_good_epochs_that_with_the_lowest_loss_is_the_best(tmp_path, world, monkeypatch):
+    losses = iter([0.3, 0.1, 0.2])
+
+    def validate(*_):
+        return {"validation_loss": next(losses), "validation_accuracy": 1.0}
+
+    monkeypatch.setattr("treefold.experiments.set_routine.SetRoutine.validate", validate)
+    train(tmp_path, world, small("second-minimum/max"))
+    metrics = Record.read(tmp_path).metrics
+    assert (metrics["best_epoch"], metrics["validation_accuracy"]) == (2, 1.0)

@@ -25,9 +25,10 @@ class Routine(ABC):
     """One experiment with one seed, as the trainer and the command line see it.
 
     `chosen_by` is the column of the log by which the best checkpoint is chosen: the highest, or
-    the lowest. `paced_by` and `pace_highest` say the same of the schedule `plateau`. What is
-    evaluated are cases: sizes of sets, splits of graphs; `scores_last` asks for the scores of the
-    last epoch beside those of the best.
+    the lowest, and of equal ones that with the lowest `validation_loss`. `paced_by` and
+    `pace_highest` say the same of the schedule `plateau`. What is evaluated are cases: sizes of
+    sets, splits of graphs; `scores_last` asks for the scores of the last epoch beside those of the
+    best.
     """
 
     chosen_by: str
@@ -73,7 +74,7 @@ class Routine(ABC):
 
     @abstractmethod
     def validate(self, model: nn.Module, device: torch.device) -> dict[str, float]:
-        """Columns for the log, `chosen_by` among them."""
+        """Columns for the log, `chosen_by` and `validation_loss` among them."""
 
     @abstractmethod
     def folded(self, model: nn.Module, device: torch.device) -> Folded | None:

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class Standing:
     """What a run knows besides its parameters: its best validation, and the time it has taken."""
 
     best: float | None = None
+    best_loss: float | None = None
     best_epoch: int = 0
     seconds: float = 0.0
 
@@ -182,8 +183,9 @@ class Trainer:
             row |= self._validate()
             if isinstance(self.schedule, ReduceLROnPlateau):
                 self.schedule.step(row[self.routine.paced_by])
-            if self._is_better(row[self.routine.chosen_by]):
+            if self._is_better(row):
                 standing.best = row[self.routine.chosen_by]
+                standing.best_loss = row["validation_loss"]
                 standing.best_epoch = progress.epoch
                 if self.world.rank == 0:
                     self.best.save(capture(rng=False, model=self.model))
@@ -210,10 +212,13 @@ class Trainer:
             **{f"law:{law}": value for law, value in laws.items()},
         }
 
-    def _is_better(self, found: float) -> bool:
-        best = self.standing.best
+    def _is_better(self, row: Mapping[str, float | int]) -> bool:
+        """By the routine's measure; of equal ones, such as two perfect epochs, by the loss."""
+        found, best, loss = row[self.routine.chosen_by], self.standing.best, self.standing.best_loss
         if best is None or math.isnan(best):  # anything is better than no number
             return True
+        if found == best and loss is not None:
+            return row["validation_loss"] < loss
         return found > best if self.routine.highest else found < best
 
     def _save(self) -> None:
