@@ -11,7 +11,7 @@ from treefold.tasks.multitask import GraphData
 
 SMALL = override(
     find_graph_experiment("multi-task/binary-gru", "smoke")[0],
-    ["model.linear_output=false", "model.starts_as_copy=false"],
+    ["model.linear_output=false", "model.starts_as_copy=false", "model.starts_loud=false"],
 )[0]
 
 

@@ -92,6 +92,15 @@ def test_a_gru_that_starts_as_a_copy_carries_inputs_to_the_last_layer():
     assert reach(starts_as_copy=True) > 0.1
 
 
+def test_a_head_that_starts_loud_answers_as_loudly_as_states_speak():
+    states = torch.randn(100, 32, dtype=torch.float64)
+    quiet, loud = (
+        multi_task_network("sum", channels=32, starts_loud=loud).double().node_head(states)
+        for loud in (False, True)
+    )
+    assert quiet.std() < 1e-3 < 0.3 < loud.std()
+
+
 @pytest.mark.parametrize("readout", ["set2set", "binary-gru"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_graph_is_answered_alike_whatever_else_is_in_the_batch(name, readout):

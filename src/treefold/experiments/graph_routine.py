@@ -56,6 +56,7 @@ class GraphRoutine(Routine):
             readout=model.readout,
             linear_output=model.linear_output,
             starts_as_copy=model.starts_as_copy,
+            starts_loud=model.starts_loud,
             mean_log_degree=self.task.degree_averages().logarithmic,
             **choice.options,
         )

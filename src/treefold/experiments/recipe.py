@@ -58,6 +58,8 @@ class GraphModel:
     """Answers without PNA's leaky ReLU, on whose flat side the Laplacian easily ends up."""
     starts_as_copy: bool = field(default=False, metadata=_ADDED)
     """The GRU begins as nearly a copy of a node's state; PNA's forgets it after some layers."""
+    starts_loud: bool = field(default=False, metadata=_ADDED)
+    """The head for nodes begins with He's weights; PNA's are too small by a factor of the width."""
 
     def __post_init__(self) -> None:
         _require_positive("model", self, ["channels", "towers"])

@@ -39,7 +39,10 @@ class MultiTaskNetwork(nn.Module):
     Answers pass a leaky ReLU, as in PNA's code, unless `linear_output`. A target whose mean is 0,
     such as the Laplacian, easily ends up on its flat side, and then nothing is learned of it. With
     PNA's initial weights a node's state is forgotten after some four layers, and it takes thousands
-    of steps to learn otherwise; `starts_as_copy` begins with a GRU that keeps it.
+    of steps to learn otherwise; `starts_as_copy` begins with a GRU that keeps it. Nor is it heard:
+    each layer of the head for nodes begins with weights that are too small by a factor of its
+    inputs, and until they have grown, the head for graphs, which has batch norm, has made the
+    states its own. `starts_loud` begins with He's weights there.
 
     `first` and `next_` map (states, `Neighbours`) to new states; `readout` maps (states,
     `GraphLayout`) to `out_channels` numbers a graph.
@@ -56,6 +59,7 @@ class MultiTaskNetwork(nn.Module):
         graph_targets: int = 3,
         linear_output: bool = False,
         starts_as_copy: bool = False,
+        starts_loud: bool = False,
     ) -> None:
         super().__init__()
         self.in_channels, self.channels = in_channels, channels
@@ -66,6 +70,8 @@ class MultiTaskNetwork(nn.Module):
         self.readout = readout
         last = nn.Identity if linear_output else nn.LeakyReLU
         self.node_head = mlp([channels] * 3 + [node_targets], nn.LeakyReLU, last)
+        if starts_loud:
+            start_loud_(self.node_head)
         self.graph_head = mlp(
             [int(readout.out_channels), channels, channels, graph_targets],  # type: ignore[arg-type]
             nn.ReLU,
@@ -122,6 +128,14 @@ def start_as_copy_(gru: nn.GRUCell) -> None:
     gru.bias_ih.chunk(3)[1].fill_(COPY_BIAS)
 
 
+@torch.no_grad()
+def start_loud_(head: nn.Module) -> None:
+    """Let answers begin as large as the states they come from, with He's initial weights."""
+    for module in head.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+
+
 def multi_task_network(
     name: str,
     *,
@@ -131,6 +145,7 @@ def multi_task_network(
     readout: str = SET2SET,
     linear_output: bool = False,
     starts_as_copy: bool = False,
+    starts_loud: bool = False,
     in_channels: int = 2,
     mean_log_degree: float | None = None,
     **options: Any,
@@ -142,6 +157,7 @@ def multi_task_network(
     - `readout`: `set2set`, or the name of an aggregator over the nodes of a graph.
     - `linear_output`: without PNA's leaky ReLU behind the last layer of both heads.
     - `starts_as_copy`: the GRU begins as nearly a copy of a node's old state.
+    - `starts_loud`: the head for nodes begins with answers as large as the states.
     - `mean_log_degree`: δ of PNA's scalers, from the training graphs; others have no use for it.
     - `options`: of the aggregator, such as `associativity`.
     """
@@ -173,4 +189,5 @@ def multi_task_network(
         pool,
         linear_output=linear_output,
         starts_as_copy=starts_as_copy,
+        starts_loud=starts_loud,
     )
