@@ -97,7 +97,7 @@ def test_evaluation_records_nothing(make_module):
 
 @every_learned
 def test_no_weight_records_nothing(name):
-    has_weight = name.endswith(("-assoc", "-consistent", "-general"))
+    has_weight = name.endswith(("-assoc", "-general"))
     assert len(recorded(make(name).train())) == has_weight
     laws = (*LAWS, "consistency")
     zero = {"swap": 0.0} if name in ("gru", "lstm") else dict.fromkeys(laws, 0.0)

@@ -8,6 +8,7 @@ import torch
 
 from treefold.aggregators import aggregator
 from treefold.experiments.build import routine_of
+from treefold.experiments.catalogue import FAMILIES
 from treefold.experiments.overrides import keys_of, override
 from treefold.experiments.presets import PRESETS
 from treefold.experiments.recipe import Training, experiment_from_recipe
@@ -80,7 +81,7 @@ def test_ablations_differ_in_their_aggregator_alone_and_can_be_built():
 
 @pytest.mark.parametrize("task", SET_TASKS)
 def test_rows_beyond_the_paper_s_table_are_there_by_name(task):
-    row = find_experiment(f"{task}/gated-selection-consistent", "quick")[0]
+    row = find_experiment(f"{task}/gated-selection-general", "quick")[0]
     assert (row.task, row.reported) == (SET_TASKS[task](**PRESETS["quick"].task), {})
     assert "gated-selection" not in [
         each.aggregator.name for each in find_experiment(task, "quick")
@@ -214,3 +215,11 @@ def test_another_aggregator_has_no_published_numbers():
     assert row.reported
     changed, _ = override(row, ["aggregator.name=conjugated-sum"])
     assert changed.reported == {}
+
+
+def test_every_extra_row_that_is_listed_can_be_run():
+    for family in FAMILIES.values():
+        for experiment, rows in family.extra_rows.items():
+            names = [f"{experiment}/{row}" for row in rows]
+            assert [family.find(name, "smoke")[0].name for name in names] == names
+        assert set(family.extra_rows) <= set(family.experiments)

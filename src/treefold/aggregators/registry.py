@@ -47,9 +47,6 @@ AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
     "binary-gru-assoc": _lcm("binary-gru", associativity=1.0),
     "binary-mlp": _lcm("binary-mlp"),
     "gated-selection": _lcm("gated-selection"),
-    "gated-selection-consistent": _lcm(
-        "gated-selection", bracketing="random", consistency=0.5, law_reduction="mean"
-    ),
     "gated-selection-general": _lcm(
         "gated-selection",
         bracketing="random",

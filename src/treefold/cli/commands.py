@@ -36,7 +36,7 @@ def list_everything() -> None:
     for family in FAMILIES.values():
         for name, experiments in family.experiments.items():
             rows = [row.name.partition("/")[2] for row in experiments("smoke")]
-            print(f"  {name}: {', '.join([*rows, *family.extra_rows])}")
+            print(f"  {name}: {', '.join([*rows, *family.extra_rows.get(name, ())])}")
     for kind, family in FAMILIES.items():
         print(f"presets for {kind}")
         for name, preset in family.presets.items():

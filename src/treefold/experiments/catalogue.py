@@ -19,6 +19,7 @@ from treefold.experiments.realworld_experiments import (
 from treefold.experiments.realworld_presets import REALWORLD_PRESETS, RealWorldPreset
 from treefold.experiments.recipe import Experiment
 from treefold.names import by_name
+from treefold.tasks import SET_TASKS
 
 AnyPreset = Preset | GraphPreset | RealWorldPreset
 
@@ -31,8 +32,8 @@ class Family:
     presets: Mapping[str, AnyPreset]
     find: Callable[[str, str], list[Experiment]]
     """The rows of an experiment, or one of them, at a preset."""
-    extra_rows: tuple[str, ...] = ()
-    """Rows that are run only if they are named."""
+    extra_rows: Mapping[str, tuple[str, ...]]
+    """Rows of an experiment that are run only if they are named."""
 
 
 FAMILIES = {
@@ -40,14 +41,19 @@ FAMILIES = {
         set_experiments.EXPERIMENTS,
         PRESETS,
         set_experiments.find_experiment,
-        set_experiments.EXTRA_ROWS,
+        dict.fromkeys(SET_TASKS, set_experiments.EXTRA_ROWS),
     ),
-    "graphs": Family(GRAPH_EXPERIMENTS, GRAPH_PRESETS, find_graph_experiment, tuple(EXTRA_ROWS)),
+    "graphs": Family(
+        GRAPH_EXPERIMENTS,
+        GRAPH_PRESETS,
+        find_graph_experiment,
+        dict.fromkeys(GRAPH_EXPERIMENTS, tuple(EXTRA_ROWS)),
+    ),
     "real graphs": Family(
         REALWORLD_EXPERIMENTS,
         REALWORLD_PRESETS,
         find_realworld_experiment,
-        tuple(UNSCALED_ROWS),
+        dict.fromkeys(REALWORLD_EXPERIMENTS, tuple(UNSCALED_ROWS)),
     ),
 }
 

@@ -6,7 +6,6 @@ ROWS = (
     "gru",
     "lstm",
     "gated-selection-general",
-    "gated-selection-consistent",
     "gated-selection",
     "binary-gru-assoc",
     "binary-gru",

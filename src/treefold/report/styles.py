@@ -27,8 +27,7 @@ class Style:
 
 KNOWN = {
     "gru": Style("GRU", "recurrent", "#D55E00"),
-    "gated-selection-general": Style("Gated selection, general", "LCM", "#7A5AF0"),
-    "gated-selection-consistent": Style("Gated selection, consistent", "LCM", "#9933CC"),
+    "gated-selection-general": Style("Gated selection, general", "LCM", "#9933CC"),
     "gated-selection": Style("Gated selection", "LCM", "#CC3377"),
     "binary-gru-assoc": Style("Binary-GRU-Assoc", "LCM", "#0072B2"),
     "binary-gru": Style("Binary-GRU", "LCM", "#56B4E9"),
@@ -49,8 +48,7 @@ _KINDS = {
     **dict.fromkeys(("sum", "mean", "max", "min", "std", "pna"), "fixed"),
     **dict.fromkeys(("gru", "lstm"), "recurrent"),
     **dict.fromkeys(("binary-gru", "binary-gru-assoc", "binary-mlp"), "LCM"),
-    **dict.fromkeys(("gated-selection", "gated-selection-consistent"), "LCM"),
-    "gated-selection-general": "LCM",
+    **dict.fromkeys(("gated-selection", "gated-selection-general"), "LCM"),
     **dict.fromkeys(("conjugated-sum", "conjugated-max"), "LCM"),
     **dict.fromkeys(("gcn", "gat", "gin"), "fixed"),
     "oracle": "exact",
