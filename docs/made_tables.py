@@ -85,6 +85,12 @@ def generalisation(groups: Sequence[Group]) -> Columns:
     return [*((head, ours(metric, 3)) for head, metric in both.items()), ("seeds", seeds)]
 
 
+def by_task(groups: Sequence[Group]) -> Columns:
+    """Accuracies on uniform sets, for rows of several tasks."""
+    accuracies = [(head, ours(metric, 3)) for head, metric in UNIFORM.items()]
+    return [("task", lambda group: group.experiment), *accuracies, ("epochs", epochs)]
+
+
 def seconds(groups: Sequence[Group]) -> Columns:
     """Seconds per epoch by the size of sets."""
 
@@ -96,15 +102,14 @@ def seconds(groups: Sequence[Group]) -> Columns:
 
 
 def errors(groups: Sequence[Group]) -> Columns:
-    """log10 of squared errors: the average beside the paper's, then each task."""
-    average = f"{LOG}average"
+    """log10 of squared errors, the paper's in brackets: the average, then each task."""
+
+    def both(metric: str) -> Callable[[Group], str]:
+        return lambda group: f"{ours(metric, 2)(group)} ({paper(metric, 2)(group)})"
+
     metrics = [name for name in groups[0].finished[0].record.metrics if name.startswith(LOG)]
-    return [
-        ("average", ours(average, 2)),
-        ("paper", paper(average, 2)),
-        *((name.removeprefix(LOG), ours(name, 2)) for name in metrics if name != average),
-        ("epochs", epochs),
-    ]
+    heads = [name.removeprefix(LOG).replace("-", " ") for name in metrics]
+    return [*zip(heads, map(both, metrics), strict=True), ("epochs", epochs)]
 
 
 def real_scores(groups: Sequence[Group]) -> Columns:
@@ -130,7 +135,9 @@ REAL = tuple(
 )
 TABLES = {
     "second-minimum": MadeTable(("second-minimum",), accuracies),
+    "second-minimum-lambda": MadeTable(("second-minimum-lambda",), generalisation),
     "generalisation": MadeTable(("second-minimum", "generalisation"), generalisation),
+    "other set tasks": MadeTable(("parity", "count-modulo", "mode", "xor"), by_task),
     "set-speed": MadeTable(("set-speed",), seconds),
     "multi-task": MadeTable(("multi-task",), errors),
     "real graphs": MadeTable(REAL, real_scores),

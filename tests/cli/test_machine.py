@@ -162,6 +162,22 @@ def test_a_folder_that_cannot_be_written_is_named_before_timing(tmp_path, capsys
     assert "a file stands where a folder should be" in said
 
 
+def test_what_is_timed_can_be_changed_and_its_record_says_so(tmp_path, capsys):
+    change = "aggregator.options.law_nodes=8"
+    with pytest.raises(SystemExit) as left:
+        app(
+            f"bench --preset smoke --rows binary-gru-assoc --sizes 2,4 --sets 128 --fraction 1 "
+            f"--threads 1 --set {change} --out {tmp_path}"
+        )
+    assert left.value.code == 0
+    record = Record.read(tmp_path / "set-speed" / "binary-gru-assoc" / f"smoke,{change}")
+    assert record.overrides == {"aggregator.options.law_nodes": 8}
+    assert record.recipe["aggregator"]["options"]["law_nodes"] == 8
+    by_size = record.metrics["seconds_per_epoch_by_size"]
+    assert all(len(by_size[size]) == 3 and min(by_size[size]) > 0 for size in ("2", "4"))
+    assert "binary-gru-assoc" in capsys.readouterr().out
+
+
 def test_no_processes_at_all_are_refused():
     with pytest.raises(ValueError, match="--processes is 0; expected 1 or more"):
         world_of(dataclasses.replace(Machine(), processes=0))

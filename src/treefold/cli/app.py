@@ -219,6 +219,7 @@ def bench(
         float, Parameter(help="Of an epoch that is really run, then scaled.")
     ] = 0.02,
     preset: Annotated[str, Parameter(help="Whose recipe, such as how laws are sampled.")] = "paper",
+    set_: Assignments = None,
     out: Out = Path("runs"),
     machine: Where = HERE,
     debug: bool = False,
@@ -231,7 +232,7 @@ def bench(
         from treefold.records import check_writable
 
         check_writable(out)
-        bench_rows(sizes, rows, sets, batch_size, fraction, preset, out, machine)
+        bench_rows(sizes, rows, sets, batch_size, fraction, preset, set_ or [], out, machine)
 
 
 @app.command

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from treefold.cli.commands import world_of
+from treefold.cli.commands import variant_name, world_of
+from treefold.experiments.overrides import override
 from treefold.experiments.set_experiments import find_experiment
 from treefold.experiments.set_routine import parse_sizes
 from treefold.experiments.speed import time_experiment
@@ -19,6 +20,7 @@ def bench_rows(
     batch_size: int | None,
     fraction: float,
     preset: str,
+    assignments: list[str],
     out: Path,
     machine: "Machine",
 ) -> None:
@@ -31,9 +33,15 @@ def bench_rows(
         ]
     world = world_of(machine)
     print("seconds per epoch  " + "".join(f"{f'n = {size}':>12}" for size in wanted))
-    for experiment in experiments:
-        record = time_experiment(experiment, preset, wanted, sets, batch_size, fraction, out, world)
+    changed = [override(experiment, assignments) for experiment in experiments]
+    for experiment, overrides in changed:
+        row = experiment.name.partition("/")[2]
+        record = time_experiment(
+            experiment, preset, overrides, wanted, sets, batch_size, fraction, world
+        )
+        folder = out / record.name / variant_name(preset, assignments)
+        folder.mkdir(parents=True, exist_ok=True)
+        record.write(folder)
         by_size = record.metrics["seconds_per_epoch_by_size"]
         means = [sum(by_size[str(size)]) / len(by_size[str(size)]) for size in wanted]
-        row = experiment.name.partition("/")[2]
         print(f"{row:>17}  " + "".join(f"{mean:12.1f}" for mean in means), flush=True)

@@ -3,7 +3,7 @@
 import dataclasses
 import datetime
 import time
-from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -24,12 +24,13 @@ def seconds_per_epoch(
     task, training = experiment.task, experiment.training
     steps = num_steps(task.num_train, training.batch_size)
     timed = max(1, round(steps * fraction))
-    part = dataclasses.replace(task, num_evaluation=(1 + timed * repeats) * training.batch_size)
+    run = 1 + timed * repeats  # the first step warms up
+    part = dataclasses.replace(task, num_evaluation=run * training.batch_size)
     data = part.evaluation(size, seed=0)
     torch.manual_seed(0)
     model = build_model(experiment)
     optimizer = build_optimizer(model, training, world.device)
-    schedule = build_schedule(optimizer, training, steps)
+    schedule = build_schedule(optimizer, training, max(steps, run))
     wrapped, wrapped_optimizer = world.wrap(model, optimizer)
     loop = fit(
         world,
@@ -43,7 +44,7 @@ def seconds_per_epoch(
         seed=0,
         progress=Progress(),
     )
-    next(loop)  # the first step warms up
+    next(loop)
     found = []
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -56,15 +57,15 @@ def seconds_per_epoch(
 def time_experiment(
     experiment: Experiment,
     preset: str,
+    overrides: dict[str, Any],
     sizes: tuple[int, ...],
     num_sets: int,
     batch_size: int | None,
     fraction: float,
-    out: Path,
     world: World,
     repeats: int = 3,
 ) -> Record:
-    """Time every size of an experiment at a preset; leave the record `set-speed/<row>/<preset>`.
+    """Time every size of an experiment: the record `set-speed/<row>`, still to be written.
 
     A `batch_size` of None is that of the preset.
     """
@@ -84,13 +85,12 @@ def time_experiment(
     by_size = {
         str(size): seconds_per_epoch(experiment, size, fraction, repeats, world) for size in sizes
     }
-    folder = out / experiment.name / preset
-    folder.mkdir(parents=True, exist_ok=True)
-    record = Record(
+    return Record(
         name=experiment.name,
         preset=preset,
         seed=0,
         recipe=as_json(experiment.recipe()),
+        overrides=overrides,
         commit=commit(),
         versions=versions(),
         hardware={**hardware(), "threads": torch.get_num_threads()},
@@ -103,5 +103,3 @@ def time_experiment(
         ],
         metrics={"seconds_per_epoch_by_size": by_size},
     )
-    record.write(folder)
-    return record
