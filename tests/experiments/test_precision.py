@@ -98,8 +98,10 @@ def test_double_precision_is_close_to_single_and_not_the_same(tmp_path):
     for precision in ("32-true", "64-true"):
         set_run(tmp_path / precision, precision)
     single, double = (numbers(tmp_path / name)[0][0] for name in ("32-true", "64-true"))
-    assert single["train_loss"] != double["train_loss"]
-    assert single["train_loss"] == pytest.approx(double["train_loss"], rel=1e-4)
+    # Losses are summed in single precision either way, and may be the same to the last bit.
+    assert single["law:associativity"] != double["law:associativity"]
+    for column in ("law:associativity", "train_loss"):
+        assert single[column] == pytest.approx(double[column], rel=1e-4)
 
 
 def test_a_trained_network_is_loaded_in_the_type_it_was_trained_in(tmp_path):
