@@ -2,9 +2,10 @@
 
 import importlib.util
 import re
+import subprocess
 
 import pytest
-from documents.pages import ROOT
+from documents.pages import PAGES, ROOT
 
 pytest.importorskip("matplotlib", reason="the extra `docs` is not installed")
 
@@ -41,3 +42,17 @@ def test_the_padded_answer_moves_only_once_another_set_is_larger(drawing):
     assert max(ours) < 1e-5
     for size, change in zip(drawing.OTHER_SIZES, theirs, strict=True):
         assert change > 0.1 if size > 5 else change < 1e-5
+
+
+def test_every_picture_that_a_page_shows_is_part_of_the_repository():
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout")
+    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = {(ROOT / name).resolve() for name in kept.stdout.splitlines()}
+    shown = [
+        (page.parent / name).resolve()
+        for page in PAGES
+        for name in re.findall(r"!\[[^\]]*\]\(([^):]+)\)", page.read_text())
+    ]
+    assert len(shown) > 5
+    assert [picture for picture in shown if picture not in files] == []

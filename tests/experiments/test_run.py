@@ -180,6 +180,24 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_older_one(
     assert numbers(tmp_path) == numbers(undisturbed)
 
 
+def test_where_the_best_checkpoint_is_damaged_the_record_tells_of_the_older_one(
+    tmp_path, world, monkeypatch
+):
+    scores = iter([0.25, 0.5, 0.5])
+
+    def validate(*_):
+        return {"validation_loss": 1.0, "validation_accuracy": next(scores)}
+
+    def damage(row, steps):
+        if row["epoch"] == 3:
+            newest = max((tmp_path / "checkpoints").glob("best-*.safetensors"))
+            newest.write_bytes(newest.read_bytes()[:-5])
+
+    monkeypatch.setattr("treefold.experiments.set_routine.SetRoutine.validate", validate)
+    record = train(tmp_path, world, small("second-minimum/max"), watcher=Watcher(epoch=damage))
+    assert (record.metrics["best_epoch"], record.metrics["validation_accuracy"]) == (1, 0.25)
+
+
 def test_a_finished_run_is_not_run_again(undisturbed, world):
     def never(progress, steps):
         raise AssertionError("it was run again")

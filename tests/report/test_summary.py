@@ -54,6 +54,17 @@ def test_it_answers_whether_associativity_rose_and_then_fell(content):
     ) in said(content)
 
 
+def test_a_law_that_was_better_obeyed_at_first_and_then_worse_is_told_so(tmp_path):
+    violations = [0.2, 0.1, 0.15, 0.3, 0.29]
+    rows = [{"epoch": e, "law:associativity": v} for e, v in enumerate(violations, 1)]
+    save(tmp_path / "binary-gru", record("binary-gru", 1), rows)
+    assert (
+        "Mean relative violation of the associativity law in training: Binary-GRU fell from "
+        "[0.2](#records-1) to [0.1](#records-1) at epoch 2, rose to [0.3](#records-1) at epoch 4 "
+        "and ended at [0.29](#records-1)."
+    ) in said(read_content(tmp_path))
+
+
 def test_it_tells_the_sweep_and_the_speed(content):
     assert (
         "Size 200 (larger than in training): λ = 1 is best with [0.750](#records-8); the lowest "

@@ -36,13 +36,14 @@ def cuts(name: str, world_size: int) -> Tensor:
     if name == "all on the last rank":
         return torch.cat([torch.zeros(world_size - 1, NUM_GROUPS, dtype=torch.int64), TOTALS[None]])
     share = torch.rand(world_size, NUM_GROUPS, generator=torch.Generator().manual_seed(3))
-    share[0] = 0  # one rank holds nothing
+    if name == "uneven":
+        share[0] = 0  # one rank holds nothing
     bounds = (share.cumsum(0) / share.sum(0) * TOTALS).long()
     bounds[-1] = TOTALS
     return bounds.diff(dim=0, prepend=torch.zeros(1, NUM_GROUPS, dtype=torch.int64))
 
 
-CUTS = ["at the tree's cuts", "all on the last rank", "uneven"]
+CUTS = ["at the tree's cuts", "all on the last rank", "uneven", "uneven, none without rows"]
 
 
 def all_rows() -> list[Tensor]:

@@ -24,7 +24,13 @@ from treefold.cli.folding import fold_file
 from treefold.experiments.loading import best_model, experiment_of
 from treefold.records import Record
 from treefold.tables import MonoidAggregate, fold_table, load_fold
-from treefold.tables.parquet import LOCAL_SETTINGS, write_result
+from treefold.tables.parquet import (
+    LOCAL_SETTINGS,
+    FoldSummary,
+    require_all_rows,
+    write_result,
+)
+from treefold.tables.source import find_source
 
 # Ray warns about its own future, in every process that uses it.
 pytestmark = [
@@ -76,14 +82,14 @@ def alone(fold, user, x):
 
 
 @pytest.mark.usefixtures("address")
-def test_a_model_aggregates_a_dataset_of_integers_and_of_states(fold):
+def test_a_model_aggregates_a_dataset_of_integers_and_of_states(run, fold):
     user, x = events(300, 5)
     states = pa.array(fold.states(x).tolist(), pa.list_(pa.float32()))
     table = pa.table({"user": user.numpy(), "x": x.numpy(), "s": states})
     found = (
         ray.data.from_arrow(table)
         .groupby("user", num_partitions=2)
-        .aggregate(MonoidAggregate(fold, on="x"), MonoidAggregate(fold, on="s"))
+        .aggregate(MonoidAggregate(run, on="x"), MonoidAggregate(fold, on="s"))
         .take_all()
     )
     assert len(found) == 5
@@ -336,6 +342,21 @@ def test_tables_that_cannot_be_folded_are_refused_before_any_work(
     pq.write_table(pa.table(table), tmp_path / "in.parquet")
     with pytest.raises(ValueError, match=message):
         fold_table(fold, tmp_path / "in.parquet", tmp_path / "out.parquet", key="user", on="x")
+
+
+def test_a_run_its_checkpoints_and_one_of_them_are_the_same_model(run, fold):
+    checkpoints = run / "checkpoints"
+    (best,) = checkpoints.glob("best-*.safetensors")
+    for path in (str(run), checkpoints, best):
+        assert torch.equal(load_fold(path).table, fold.table)
+
+
+def test_rows_that_are_lost_on_the_way_are_noticed(tmp_path, fold):
+    pq.write_table(pa.table({"user": [1, 2, 1], "x": [3, 4, 5]}), tmp_path / "in.parquet")
+    table = find_source(tmp_path / "in.parquet", "user", "x", fold)
+    require_all_rows(table, FoldSummary(num_keys=2, num_rows=2, num_bad=1))
+    with pytest.raises(RuntimeError, match="2 rows were folded or found bad, but the table has 3"):
+        require_all_rows(table, FoldSummary(num_keys=2, num_rows=2, num_bad=0))
 
 
 def test_models_without_an_operator_are_refused(tmp_path):

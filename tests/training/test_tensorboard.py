@@ -1,7 +1,10 @@
 """Curves for TensorBoard: there when it is installed, and hidden where they will be drawn again."""
 
+import errno
+
 import pytest
 
+from treefold.records import StorageError
 from treefold.training import tensorboard
 from treefold.training.tensorboard import TensorBoardLog
 
@@ -46,3 +49,21 @@ def test_without_tensorboard_nothing_is_written(tmp_path, monkeypatch):
     log.append({"epoch": 1, "train_loss": 0.5})
     log.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_a_clear_error_and_closing_hides_nothing(tmp_path):
+    pytest.importorskip("tensorboard")
+    log = TensorBoardLog(tmp_path)
+
+    class Full:
+        def add_scalar(self, *_):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    log.close()
+    log._writer = Full()
+    with pytest.raises(StorageError, match=r"cannot write .*tensorboard: the disk is full"):
+        log.append({"epoch": 1, "train_loss": 0.5})
+    log.close()

@@ -122,11 +122,13 @@ class Trainer:
                 "folder to train again"
             )
         restore(best, rng=False, model=self.model)
+        # Where the newest of the best was damaged, this is an older one, and says so.
+        chosen = Standing.of_state(best.state.get("standing", dataclasses.asdict(self.standing)))
         scores = self._scores(watcher, stop)
         return {
             "num_parameters": sum(p.numel() for p in self.model.parameters()),
-            "best_epoch": self.standing.best_epoch,
-            self.routine.chosen_by: self.standing.best,
+            "best_epoch": chosen.best_epoch,
+            self.routine.chosen_by: chosen.best,
             "seconds_per_epoch": self.standing.seconds / self.progress.epoch,
             **self.routine.metrics(scores),
             **{f"{name}-last": value for name, value in last.items() if "@" in name},
@@ -188,11 +190,14 @@ class Trainer:
                 standing.best_loss = row["validation_loss"]
                 standing.best_epoch = progress.epoch
                 if self.world.rank == 0:
-                    self.best.save(capture(rng=False, model=self.model))
+                    self.best.save(
+                        capture(rng=False, model=self.model, standing=dataclasses.asdict(standing))
+                    )
         if self.curves is not None:
             self.log.append(row)
-            self.curves.append(row)
         self._save()
+        if self.curves is not None:
+            self.curves.append(row)
         watcher.epoch(row, self.steps)
 
     def _validates(self) -> bool:

@@ -31,10 +31,22 @@ def law_points(groups: Sequence[Group], styles: dict[str, Style]) -> list[Text]:
 def _course(group: Group, column: str, style: Style) -> Text:
     curve = {epoch: s.mean for epoch, s in over_epochs(group.finished, column).items()}
     first, last, peak = min(curve), max(curve), max(curve, key=lambda epoch: curve[epoch])
+    low = min((epoch for epoch in curve if epoch <= peak), key=lambda epoch: curve[epoch])
     rose, fell = curve[peak] > MEANT * curve[first], curve[peak] > MEANT * curve[last]
-    start, top, end = (Link(f"{curve[e]:.2g}", group.anchor) for e in (first, peak, last))
-    if rose and fell:
-        course: Text = (" rose from ", start, " to ", top, f" at epoch {peak} and fell to ", end)
+    start, dip, top, end = (Link(f"{curve[e]:.2g}", group.anchor) for e in (first, low, peak, last))
+    if curve[first] > MEANT * curve[low]:
+        back: Text = (f" at epoch {low}, rose to ", top, f" at epoch {peak} and ")
+        course: Text = (
+            " fell from ",
+            start,
+            " to ",
+            dip,
+            *back,
+            "fell to " if fell else "ended at ",
+            end,
+        )
+    elif rose and fell:
+        course = (" rose from ", start, " to ", top, f" at epoch {peak} and fell to ", end)
     elif rose or fell:
         course = (" rose" if rose else " fell", " from ", start, " to ", end)
     else:

@@ -6,16 +6,17 @@ import torch
 from torch import nn
 
 from treefold.aggregators import LCMAggregation
-from treefold.experiments.loading import best_model, experiment_of
+from treefold.experiments.loading import best_model, experiment_of, run_of
 from treefold.models import SetNetwork
 from treefold.records import Record
 from treefold.tables.model_fold import ModelFold
 
 
-def load_fold(folder: str | Path) -> ModelFold:
-    """The best checkpoint of a run, from the folder that holds its `record.json`."""
-    record = Record.read(Path(folder))
-    return fold_of(best_model(Path(folder), experiment_of(record)), record.name)
+def load_fold(path: str | Path) -> ModelFold:
+    """The best checkpoint of a run: of its folder, that of its checkpoints, or one of these."""
+    folder = run_of(Path(path))
+    record = Record.read(folder)
+    return fold_of(best_model(folder, experiment_of(record)), record.name)
 
 
 @torch.no_grad()

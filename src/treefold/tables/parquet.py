@@ -84,7 +84,22 @@ def fold_table(
     spread = table_spread(fold, sample, key=key, on=on, decode=decode)
     with nullcontext() if ray.is_initialized() else on_ray(address):
         folded = fold_pieces(table, fold, key=key, on=on, decode=decode)
-        return replace(write_result(_batches(folded), key, out), spread=spread)
+        found = write_result(_batches(folded), key, out)
+    require_all_rows(table, found)
+    return replace(found, spread=spread)
+
+
+def require_all_rows(table: Source, found: FoldSummary) -> None:
+    """Raise a RuntimeError if rows were lost, or folded twice, on the way."""
+    expected, seen = (
+        sum(piece["num_rows"] for piece in table.pieces),
+        found.num_rows + found.num_bad,
+    )
+    if seen != expected:
+        raise RuntimeError(
+            f"{seen:,} rows were folded or found bad, but the table has {expected:,}; was it "
+            "changed meanwhile? Fold it again, and do not use the result"
+        )
 
 
 def fold_pieces(table: Source, fold: ModelFold, *, key: str, on: str, decode: bool) -> Any:
