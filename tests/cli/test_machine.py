@@ -199,3 +199,19 @@ def test_a_known_device_must_be_there(monkeypatch):
     monkeypatch.setitem(DEVICES, "cuda", lambda: False)
     with pytest.raises(ValueError, match="device is cuda, and torch finds none on this machine"):
         World("cuda")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "trian",
+            'Unknown command "trian". Did you mean "train"? Available commands: list, train, '
+            "sweep, resume, evaluate, laws, fold, report, ...",
+        ),
+        ("train x --presett quick", "Unknown option: --presett. Did you mean --preset?"),
+        ("train x --seed abc", 'Invalid value for --seed: unable to convert "abc" into int.'),
+    ],
+)
+def test_a_command_that_cannot_be_read_is_a_line_with_what_was_meant(capsys, command, said):
+    assert failing(capsys, 2, *command.split()) == f"treefold: {said}\n"

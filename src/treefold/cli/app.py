@@ -8,12 +8,13 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from treefold.cli.data_app import data_app
-from treefold.cli.errors import as_one_line
+from treefold.cli.errors import as_one_line, in_one_line
 
 app = App(
     name="treefold",
     help="Learnable commutative monoids: train them, check their laws, report on them.",
     version_flags=["--version"],
+    error_formatter=in_one_line,
 )
 
 Assignments = Annotated[

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich.console import Group
+
 USAGE, FAILED, STORAGE, INTERRUPTED = 2, 3, 4, 130
 FILES = {"DamagedCheckpoint", "UnreadableLog", "UnreadableRecord", "OSError"}
 """Errors about files, by name: their modules need torch, or time."""
@@ -25,6 +27,13 @@ def as_one_line(debug: bool) -> Iterator[None]:
         if debug:
             raise
         _leave(str(error) or type(error).__name__, _code(error))
+
+
+def in_one_line(error: Exception) -> Group:
+    """Print what cyclopts has to say of a command it cannot read; leaves it nothing to draw."""
+    # Not through rich, which would wrap it or cut it off at the width of the screen.
+    print(f"treefold: {' '.join(str(error).split())}", file=sys.stderr)
+    return Group()
 
 
 def _code(error: Exception) -> int:
