@@ -173,6 +173,9 @@ def test_what_is_timed_can_be_changed_and_its_record_says_so(tmp_path, capsys):
     record = Record.read(tmp_path / "set-speed" / "binary-gru-assoc" / f"smoke,{change}")
     assert record.overrides == {"aggregator.options.law_nodes": 8}
     assert record.recipe["aggregator"]["options"]["law_nodes"] == 8
+    published = record.reported["seconds_per_epoch@200"]
+    assert (published["value"], published["spread"]) == (79.4, 0.5)
+    assert record.machine["threads"] == 1
     by_size = record.metrics["seconds_per_epoch_by_size"]
     assert all(len(by_size[size]) == 3 and min(by_size[size]) > 0 for size in ("2", "4"))
     assert "binary-gru-assoc" in capsys.readouterr().out

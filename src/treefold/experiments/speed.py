@@ -78,7 +78,6 @@ def time_experiment(
         name=f"set-speed/{row}",
         task=dataclasses.replace(experiment.task, num_train=num_sets),
         training=training,
-        reported={},
     )
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     begin = time.monotonic()
@@ -91,9 +90,11 @@ def time_experiment(
         seed=0,
         recipe=as_json(experiment.recipe()),
         overrides=overrides,
+        reported={name: dataclasses.asdict(n) for name, n in experiment.reported.items()},
         commit=commit(),
         versions=versions(),
         hardware={**hardware(), "threads": torch.get_num_threads()},
+        machine=world.described(),
         started=started,
         seconds=time.monotonic() - begin,
         status="finished",
