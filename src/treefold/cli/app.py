@@ -189,8 +189,8 @@ def fold(
 ) -> None:
     """Fold a table by key with a run's trained model, on Ray.
 
-    Rows that are null, NaN, out of range or of the wrong width are counted, and named in a file
-    beside the result.
+    The run is its folder, or a checkpoint in it. Rows that are null, NaN, out of range or of the
+    wrong width are counted, and named in a file beside the result.
     """
     with as_one_line(debug):
         from treefold.cli.folding import fold_file
