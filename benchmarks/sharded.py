@@ -1,6 +1,7 @@
 """Folds in parts: two processes against one, and a graph of a million nodes in bounded memory.
 
-    python -m benchmarks.sharded processes|graph|layer [--nodes N] [--edges E] [--budget BYTES]
+    python -m benchmarks.sharded processes|graph|layer|training [--nodes N] [--edges E]
+                                 [--budget BYTES]
 
 prints a row of the table, as JSON. Times are the processor's where one thread works, so that a busy
 machine changes them little; those of two processes are the clock's.
@@ -25,10 +26,11 @@ from torch_geometric.nn import aggr as pyg
 from benchmarks.memory import peak_bytes, printed_by
 from benchmarks.timing import timed
 from treefold import BinaryGRU, Groups, LCMAggregation, sharded_reduce
-from treefold.sharded import infer_layerwise, plan_chunks, shard_sizes
+from treefold.sharded import NeighbourSampler, infer_layerwise, plan_chunks, shard_sizes
 from treefold.sharded.budget import rows_within
 
 WIDTH = 32
+SEEDS, FANOUT = 1024, 25
 ROUNDS = 5
 
 
@@ -166,6 +168,42 @@ def large_graph_by_layer(num_nodes: int, num_edges: int, budget: int) -> list[st
     ]
 
 
+def training_by_neighbours(num_nodes: int, num_edges: int, steps: int = 20) -> list[str]:
+    """Some steps on sampled neighbours; the target is the mean of all neighbours' features."""
+    torch.manual_seed(0)
+    groups = Groups.from_sizes(power_law_degrees(num_nodes, num_edges))
+    source = torch.randint(0, num_nodes, (groups.num_rows,))
+    x, edge_index = torch.randn(num_nodes, WIDTH), torch.stack([source, groups.index])
+    wanted = pyg.MeanAggregation()(x[source], groups.index, dim_size=num_nodes)
+    conv = SAGEConv(WIDTH, WIDTH, aggr=LCMAggregation(WIDTH))
+    optimizer = torch.optim.Adam(conv.parameters(), 1e-2)
+    begin = time.process_time()
+    sampler = NeighbourSampler(edge_index, num_nodes, [FANOUT])
+    preparing, before = time.process_time() - begin, peak_bytes()
+    seconds, losses = [], []
+    for _ in range(steps):
+        begin = time.process_time()
+        found = sampler.sample(torch.randperm(num_nodes)[:SEEDS])
+        out = conv(x[found.nodes], found.edge_index)[: found.num_seeds]
+        loss = (out - wanted[found.nodes[: found.num_seeds]]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        seconds.append(time.process_time() - begin)
+        losses.append(float(loss.detach()))
+    assert sum(losses[-5:]) < sum(losses[:5]), losses  # it learns
+    return [
+        f"the same graph, training one `SAGEConv` with Binary-GRU of width {WIDTH} on {SEEDS:,} "
+        f"nodes a step, up to {FANOUT} neighbours of each drawn by `NeighbourSampler`",
+        "",
+        f"{statistics.median(seconds):.2f} s a step, peak {peak_bytes() / 2**30:.1f} GiB",
+        "",
+        "",
+        f"1 thread; sorting the edges, once, {preparing:.1f} s; of the peak, "
+        f"{before / 2**30:.1f} GiB were there before the first step",
+    ]
+
+
 def pygs_attempt(groups: Groups) -> str:
     """What PyG's aggregation makes of these groups; its messages take no memory here."""
     padded = groups.num_groups * groups.max_size * WIDTH * 4
@@ -188,12 +226,12 @@ def row_in_a_process(case: str) -> list[str]:
 
 
 def rows() -> list[list[str]]:
-    return [row_in_a_process(case) for case in ("graph", "layer", "processes")]
+    return [row_in_a_process(case) for case in ("graph", "layer", "training", "processes")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case", choices=["processes", "graph", "layer"])
+    parser.add_argument("case", choices=["processes", "graph", "layer", "training"])
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int, default=20_000_000)
     parser.add_argument("--budget", type=int, help="bytes; 32 MiB, and for a layer 256 MiB")
@@ -201,6 +239,8 @@ def main() -> None:
     torch.set_num_threads(1)
     if arguments.case == "processes":
         row = two_processes()
+    elif arguments.case == "training":
+        row = training_by_neighbours(arguments.nodes, arguments.edges)
     elif arguments.case == "graph":
         row = large_graph(arguments.nodes, arguments.edges, arguments.budget or 32 << 20)
     else:  # its largest hub is computed at once
