@@ -7,12 +7,15 @@ import time
 
 import pytest
 
+from treefold.cli.app import Machine
 from treefold.cli.commands import parse_sizes, run_folder
+from treefold.cli.sweeping import manifest
 from treefold.records import MetricsLog, Record
 
-TINY = ["--preset", "smoke", "--threads", "1", "--set", "training.epochs=1", "--set",
-        "task.num_train=64", "--set", "model.channels=8", "--set", "task.num_evaluation=4",
-        "--set", "evaluation.sizes=1,2,32"]  # fmt: skip
+TINY_CHANGES = ["training.epochs=1", "task.num_train=64", "model.channels=8",
+                "task.num_evaluation=4", "evaluation.sizes=1,2,32"]  # fmt: skip
+TINY = ["--preset", "smoke", "--threads", "1"]
+TINY += [part for change in TINY_CHANGES for part in ("--set", change)]
 
 
 def treefold(*arguments, code=0):
@@ -105,6 +108,39 @@ def test_a_sweep_makes_its_runs_skips_finished_ones_and_writes_a_manifest(tmp_pa
     (lines,) = tmp_path.glob("second-minimum-smoke,*training.epochs=1.manifest.jsonl")
     assert len(lines.read_text().splitlines()) == 6
     assert "6 runs, 6 of them finished already" in treefold(*sweep).stdout
+
+
+def test_a_failed_run_of_a_sweep_is_made_alone_by_the_same_command(tmp_path):
+    sweep = ["sweep", "second-minimum/sum", "--seeds", "2", "--out", tmp_path, *TINY]
+    sweep = [part for part in sweep if part not in ("--threads", "1")]
+    (folder,) = {job.folder for job in manifest("second-minimum/sum", "smoke", 2, tmp_path,
+                 TINY_CHANGES, Machine()) if job.seed == 1}  # fmt: skip
+    folder.parent.mkdir(parents=True)
+    folder.write_text("a file where a folder has to be")
+    failed = treefold(*sweep, code=3)
+    assert "sum seed 1: failed: treefold: cannot write" in failed.stdout
+    assert "1 of 2 runs failed: second-minimum/sum seed 1" in failed.stderr
+    folder.unlink()
+    again = treefold(*sweep)
+    assert "2 runs, 1 of them finished already" in again.stdout
+    assert "seed 0" not in again.stdout
+    assert Record.read(folder).status == "finished"
+
+
+def test_numbers_that_are_not_finite_leave_exit_code_3(tmp_path):
+    wild = ["train", "second-minimum/sum", "--out", tmp_path, *TINY]
+    wild += ["--set", "training.learning_rate=1e39", "--set", "training.schedule=constant"]
+    (line,) = treefold(*wild, code=3).stderr.splitlines()
+    assert line.startswith("treefold: at epoch 1, step")
+    assert "Try a smaller training.learning_rate" in line
+
+
+def test_with_debug_an_error_is_a_traceback():
+    wrong = ["train", "second-minimum/gru", "--preset", "quik"]
+    plain, debugged = treefold(*wrong, code=2), treefold(*wrong, "--debug", code=1)
+    assert "Traceback" not in plain.stderr
+    assert "Traceback (most recent call last)" in debugged.stderr
+    assert "did you mean quick" in debugged.stderr
 
 
 def test_sizes_are_read_as_ranges():

@@ -26,6 +26,7 @@ from treefold.records import (
     StorageError,
     UnreadableRecord,
 )
+from treefold.tasks import SET_TASKS
 from treefold.training.fit import NonFinite
 from treefold.training.world import World
 
@@ -64,6 +65,10 @@ def numbers(folder):
     return rows, metrics, {name: tensor.tolist() for name, tensor in tensors.items()}
 
 
+class Crash(BaseException):
+    pass
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, world):
     folder = tmp_path_factory.mktemp("undisturbed")
@@ -94,6 +99,25 @@ def test_the_log_has_a_row_per_epoch_with_law_violations(undisturbed):
     assert all(0 < row["law:associativity"] < 2 for row in rows)
     assert all(row["law:commutativity"] < 1e-5 for row in rows)
     assert rows[0]["train_loss"] != rows[1]["train_loss"]
+    assert all(row["train_penalty:associativity"] > 0 for row in rows)
+
+
+def test_a_run_goes_on_with_the_columns_that_its_log_began_with(tmp_path, world, undisturbed):
+    def begun_by_an_older_version(row, steps):
+        lines = (tmp_path / "metrics.csv").read_text().splitlines()
+        where = lines[0].split(",").index("train_penalty:associativity")
+        cells = [line.split(",") for line in lines]
+        kept = [",".join(line[:where] + line[where + 1 :]) for line in cells]
+        (tmp_path / "metrics.csv").write_text("\n".join(kept) + "\n")
+        raise Crash
+
+    with pytest.raises(Crash):
+        train(tmp_path, world, watcher=Watcher(epoch=begun_by_an_older_version))
+    train(tmp_path, world)
+    whole = [dict(row) for row in numbers(undisturbed)[0]]
+    for row in whole:
+        del row["train_penalty:associativity"]
+    assert numbers(tmp_path)[0] == whole
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not(tmp_path, world, undisturbed):
@@ -101,10 +125,6 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not(tmp_path, wor
     train(tmp_path / "other", world, seed=2)
     assert numbers(tmp_path / "same") == numbers(undisturbed)
     assert numbers(tmp_path / "other")[0] != numbers(undisturbed)[0]
-
-
-class Crash(BaseException):
-    pass
 
 
 @pytest.mark.parametrize("step", [1, 4, 6, 8, 11])
@@ -210,8 +230,9 @@ def test_a_folder_with_another_run_is_refused(undisturbed, world):
         train(undisturbed, world, seed=7)
 
 
-def test_the_oracle_is_right_through_the_whole_pipeline(tmp_path, world):
-    record = train(tmp_path, world, small("second-minimum/oracle"))
+@pytest.mark.parametrize("task", SET_TASKS)
+def test_the_oracle_is_right_through_the_whole_pipeline(tmp_path, world, task):
+    record = train(tmp_path, world, small(f"{task}/oracle"))
     assert set(record.metrics["accuracy"].values()) == {1.0}
     assert record.metrics["validation_accuracy"] == 1.0
 

@@ -194,7 +194,8 @@ class Trainer:
                         capture(rng=False, model=self.model, standing=dataclasses.asdict(standing))
                     )
         if self.curves is not None:
-            self.log.append(row)
+            # An older version that began this run may have logged fewer columns.
+            self.log.append({key: row[key] for key in self.log.columns or row if key in row})
         self._save()
         if self.curves is not None:
             self.curves.append(row)

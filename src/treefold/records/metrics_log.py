@@ -33,24 +33,24 @@ class MetricsLog:
         lines, torn = _lines(self.path)
         if torn:
             write_atomically(self.path, _text(lines))
-        self._columns = _cells(lines[0]) if lines else []
+        self.columns = _cells(lines[0]) if lines else []
 
     def append(self, row: Mapping[str, Value]) -> None:
         """Write one row; it must have an `epoch`, and only columns that the first row had."""
         if "epoch" not in row:
             raise ValueError(f"a row of {self.path} needs an epoch; it has {list(row)}")
-        columns = self._columns or list(row)
+        columns = self.columns or list(row)
         if unknown := [column for column in row if column not in columns]:
             raise ValueError(
                 f"{self.path} has no columns {unknown}; its first row fixed {columns}: "
                 "leave them out, or give them from the first epoch on"
             )
         line = _line(_cell(column, row.get(column, "")) for column in columns)
-        if self._columns:
+        if self.columns:
             append_durably(self.path, _text([line]))
         else:
             write_atomically(self.path, _text([_line(columns), line]))
-            self._columns = columns
+            self.columns = columns
 
     def truncate_after(self, epoch: int) -> None:
         """Drop the rows of later epochs, so that a run resumed after `epoch` writes them again."""
@@ -61,7 +61,7 @@ class MetricsLog:
             return
         # Without rows the columns are free again.
         write_atomically(self.path, _text([lines[0], *kept] if kept else []))
-        self._columns = self._columns if kept else []
+        self.columns = self.columns if kept else []
 
     @staticmethod
     def read(folder: Path) -> list[dict[str, Value]]:

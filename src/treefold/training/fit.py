@@ -6,7 +6,7 @@ epoch), so a run that continues from any step goes on exactly as if it had never
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -80,8 +80,9 @@ class Progress:
         return cls(**{key: value for key, value in state.items() if key != "correct"} | old)
 
     def means(self) -> dict[str, float]:
-        """The loss and what else was counted, per example."""
-        sums = {"loss": self.loss, **self.counts}
+        """The loss, what else was counted, and the law losses without weights, per example."""
+        laws = {f"penalty:{law}": total for law, total in self.penalties.items()}
+        sums = {"loss": self.loss, **self.counts, **laws}
         return {name: total / self.sets for name, total in sums.items()}
 
 
@@ -141,21 +142,27 @@ def fit(
             # Processes average their gradients: a smaller share of the batch counts for less.
             world.backward(total if weight == 1 else total * weight)
             norm = world.clip(model, optimizer, clip_norm or math.inf)
-            _require_finite(world, loss.detach(), norm.detach(), penalties.by_law(), progress)
+            laws = penalties.by_law()
+            _require_finite(world, loss.detach(), norm.detach(), laws, progress)
             optimizer.step()
             if scheduler is not None:
                 scheduler.step()
 
             counted = [count * min(1, len(mine)) for count in counts.values()]
-            sums = world.sum(torch.stack([loss.detach() * len(mine), *counted])).tolist()
-            progress.loss += sums[0]
-            for name, count in zip(counts, sums[1:], strict=True):
-                progress.counts[name] = progress.counts.get(name, 0.0) + count
+            weighed = torch.tensor([*laws.values()], device=loss.device) * len(mine)
+            own = torch.cat([torch.stack([loss.detach() * len(mine), *counted]), weighed])
+            whole, *sums = world.sum(own).tolist()
+            progress.loss += whole
+            _add(progress.counts, counts, sums[: len(counts)])
+            _add(progress.penalties, laws, sums[len(counts) :])
             progress.sets += len(chosen)
-            for law, value in penalties.by_law().items():
-                progress.penalties[law] = progress.penalties.get(law, 0.0) + value * len(chosen)
             progress.step += 1
             yield progress
+
+
+def _add(totals: dict[str, float], names: Iterable[str], values: Iterable[float]) -> None:
+    for name, value in zip(names, values, strict=True):
+        totals[name] = totals.get(name, 0.0) + value
 
 
 def _generator(seed: int, epoch: int) -> torch.Generator:
