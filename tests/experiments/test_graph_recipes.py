@@ -67,6 +67,17 @@ def test_learned_aggregators_are_also_there_in_undivided_towers_and_with_a_learn
     assert read_out.reported == narrow.reported == {}
 
 
+def test_rows_with_a_wide_tower_learn_at_a_lower_rate_in_our_presets_too():
+    for preset in ("smoke", "quick", "standard"):
+        rows = rows_at(preset)
+        wide = {name for name, row in rows.items() if row.model.towers == 1}
+        assert wide == {"pna-128", "gru", "binary-gru", "binary-gru-assoc"}
+        rates = {name: row.training.learning_rate for name, row in rows.items()}
+        assert max(rates[name] for name in wide) < min(rates[name] for name in rates.keys() - wide)
+        (copying,) = find_experiment("multi-task/gated-selection", preset)
+        assert copying.training.learning_rate == rates["binary-gru"]
+
+
 def test_departures_from_the_paper_are_named_even_at_its_own_preset():
     rows = rows_at("paper")
     assert all("15 to 19 nodes" in row.departures[0] for row in rows.values())

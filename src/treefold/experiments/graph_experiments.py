@@ -1,4 +1,4 @@
-"""The multi-task benchmark: every row of the paper's table, its narrow rows, a learned readout."""
+"""The multi-task benchmark: every row of the paper's table, and a few that it does not have."""
 
 import dataclasses
 from collections.abc import Callable
@@ -103,6 +103,9 @@ NARROW_ROWS = {
 }
 """The learned aggregators in four undivided towers of 16, which the paper has tried."""
 
+COPYING_ROWS = {"gated-selection": Row("gated-selection", WIDE, _PAPER_WIDE)}
+"""An operator that can copy one of its arguments, which the paper does not have."""
+
 READOUT_ROWS = {"binary-gru-readout": Row("binary-gru", READ_OUT, _PAPER_WIDE)}
 """A learned monoid in place of Set2Set: the paper suspects its readout to hold it back."""
 
@@ -121,15 +124,18 @@ def _experiment(name: str, row: Row, preset_name: str) -> Experiment:
 
 def _at(preset: GraphPreset, name: str, row: Row) -> Experiment:
     model = dataclasses.replace(row.model, **preset.model)
-    if model.channels == WIDE.channels and preset.wide is not None:
-        model = dataclasses.replace(model, channels=preset.wide)
+    training = preset.training or row.training
+    if model.channels == WIDE.channels:
+        model = dataclasses.replace(model, channels=preset.wide or model.channels)
+        rate = preset.wide_learning_rate or training.learning_rate
+        training = dataclasses.replace(training, learning_rate=rate)
     options = {**preset.options.get(row.aggregator, {}), **row.options}
     return Experiment(
         name=name,
         task=MultiTask(**preset.task),
         aggregator=AggregatorChoice(row.aggregator, options),
         model=model,
-        training=preset.training or row.training,
+        training=training,
         evaluation=preset.evaluation,
     )
 
@@ -139,7 +145,7 @@ GRAPH_EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
 }
 """By name: `GRAPH_EXPERIMENTS[name](preset)` gives the rows of a table."""
 
-EXTRA_ROWS = {**NARROW_ROWS, **READOUT_ROWS}
+EXTRA_ROWS = {**NARROW_ROWS, **COPYING_ROWS, **READOUT_ROWS}
 """Rows beyond the paper's table, which are run if they are named."""
 
 
