@@ -100,7 +100,8 @@ def test_a_crash_changes_no_number(tmp_path, world, trained):
 
 
 @pytest.mark.parametrize("row", ["gcn", "gat", "gin", "mpnn-sum", "mpnn-max", "pna-16", "pna-128",
-                                 "gru", "gru-16", "gated-selection", "binary-gru-readout"])  # fmt: skip
+                                 "gru", "gru-16", "gated-selection",
+                                 "binary-gru-readout"])  # fmt: skip
 def test_every_row_runs(tmp_path, world, row):
     record = train(tmp_path, world, small(row, "training.epochs=1", "evaluation.splits=test"))
     assert record.status == "finished"
