@@ -12,5 +12,6 @@ def by_name(registry: Mapping[str, T], name: str, what: str) -> T:
     if name in registry:
         return registry[name]
     near = get_close_matches(name, registry, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(registry)}"
+    known = f"choose from {', '.join(registry)}" if registry else "there are none"
+    hint = f"did you mean {' or '.join(near)}?" if near else known
     raise ValueError(f"unknown {what} {name!r}; {hint}")

@@ -168,3 +168,11 @@ def test_bad_options_are_refused(kind, options, message):
 def test_learned_aggregators_have_channels(name):
     with pytest.raises(ValueError, match=r"0 channel|greater than zero"):
         treefold.aggregator(name, 0)
+
+
+@every
+@pytest.mark.parametrize("num_rows", [5, 7])
+def test_rows_that_are_not_those_of_the_groups_are_refused(name, num_rows):
+    groups = treefold.Groups.from_sizes([4, 2])
+    with pytest.raises(ValueError, match=f"{num_rows} rows, but the groups are for 6"):
+        make(name).aggregate(normal(num_rows, CHANNELS), groups)

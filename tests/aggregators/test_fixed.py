@@ -9,7 +9,18 @@ from torch_geometric.nn import aggr as pyg
 
 import treefold
 from treefold import FixedAggregation, MonoidAggregation
-from treefold.algebra import KthMinimum, LogSumExp, Max, Mean, Parity, Sum, TopK, Variance
+from treefold.algebra import (
+    KthMinimum,
+    LogSumExp,
+    Max,
+    Mean,
+    Min,
+    Parity,
+    Product,
+    Sum,
+    TopK,
+    Variance,
+)
 from treefold.reduction import Groups, TableRows
 
 X = normal(len(INDEX), CHANNELS)
@@ -128,3 +139,9 @@ def test_groups_are_where_elements_were_even_if_an_answer_has_more_axes(dim):
 
 def test_a_printed_monoid_aggregator_names_its_monoid():
     assert repr(MonoidAggregation(KthMinimum(2))).startswith("MonoidAggregation(KthMinimum")
+
+
+def test_a_product_of_monoids_gives_a_tuple():
+    x, index = torch.tensor([[3.0], [1.0], [2.0]]), torch.tensor([0, 0, 1])
+    least, most = MonoidAggregation(Product(Min(), Max()))(x, index)
+    assert (least.tolist(), most.tolist()) == ([[1.0], [2.0]], [[3.0], [2.0]])

@@ -258,6 +258,14 @@ def test_exact_monoids_will_do(operator, lowest):
     torch.testing.assert_close(out, expected)
 
 
+def test_project_may_change_the_width_of_rows():
+    aggregator = LCMAggregation(CHANNELS, project=nn.Linear(3, CHANNELS))
+    assert (aggregator.in_channels, aggregator.out_channels) == (3, CHANNELS)
+    assert aggregator(torch.randn(5, 3)).shape == (1, CHANNELS)
+    with pytest.raises(ValueError, match=rf"shape \(5, 7\); expected \[n, ..., {CHANNELS}\]"):
+        LCMAggregation(CHANNELS, project=nn.Linear(3, 7))(torch.randn(5, 3))
+
+
 def test_project_is_applied_to_every_row_before_folding():
     project = nn.Linear(CHANNELS, CHANNELS).double()
     projected = LCMAggregation(CHANNELS, Sum(), project=project).eval()

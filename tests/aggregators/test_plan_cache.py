@@ -207,3 +207,16 @@ def test_gradients_are_the_same_with_shared_plans():
         out.square().sum().backward()
         grads.append(x.grad)
     assert torch.equal(*grads)
+
+
+@every
+def test_what_is_made_in_inference_mode_serves_training_too(name):
+    module, groups = make(name), Groups.from_index(UNSORTED, NUM_GROUPS)
+    x = X.clone().requires_grad_()
+    with reuse_plans():
+        with torch.inference_mode():
+            expected = module(X, UNSORTED, dim_size=NUM_GROUPS).clone()
+            module.aggregate(X, groups)
+        for found in (module(x, UNSORTED, dim_size=NUM_GROUPS), module.aggregate(x, groups)):
+            torch.testing.assert_close(found.detach(), expected)
+            found.sum().backward()

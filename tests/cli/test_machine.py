@@ -166,12 +166,15 @@ def test_what_is_timed_can_be_changed_and_its_record_says_so(tmp_path, capsys):
     change = "aggregator.options.law_nodes=8"
     with pytest.raises(SystemExit) as left:
         app(
-            f"bench --preset smoke --rows binary-gru-assoc --sizes 2,4 --sets 128 --fraction 1 "
-            f"--threads 1 --set {change} --out {tmp_path}"
+            f"bench --preset smoke --rows binary-gru-assoc --sizes 2,4 --fraction 1 --threads 1 "
+            f"--set {change} --set task.num_train=128 --out {tmp_path}"
         )
     assert left.value.code == 0
-    record = Record.read(tmp_path / "set-speed" / "binary-gru-assoc" / f"smoke,{change}")
-    assert record.overrides == {"aggregator.options.law_nodes": 8}
+    record = Record.read(
+        tmp_path / "set-speed" / "binary-gru-assoc" / f"smoke,{change},task.num_train=128"
+    )
+    assert record.overrides == {"aggregator.options.law_nodes": 8, "task.num_train": 128}
+    assert record.recipe["task"]["num_train"] == 128
     assert record.recipe["aggregator"]["options"]["law_nodes"] == 8
     published = record.reported["seconds_per_epoch@200"]
     assert (published["value"], published["spread"]) == (79.4, 0.5)

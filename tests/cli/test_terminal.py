@@ -9,6 +9,9 @@ import threading
 
 import pytest
 
+from treefold.cli.display import Bars
+from treefold.cli.errors import as_one_line
+
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -67,3 +70,32 @@ def test_the_bar_leaves_one_line_with_the_result(screen):
     left = [text for line in erased if (text := ESCAPES.sub("", line).strip())]
     assert len(left) == 1
     assert left[0].startswith("second-minimum/binary-gru: accuracy@1-16")
+
+
+def test_brackets_in_a_message_are_no_markup(capsys):
+    with Bars() as bars:
+        bars.finish("a row", "failed: cannot write [/tmp/x]: expected [n, ..., 8]")
+    assert "a row: failed: cannot write [/tmp/x]: expected [n, ..., 8]" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    with pytest.raises(BrokenPipeError), as_one_line(debug=False):
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("plotly.io", "report"),
+        ("lightning_fabric", "train"),
+        ("pyarrow", "ray"),
+        ("networkx", "graphs"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it(capsys, module, extra):
+    with pytest.raises(SystemExit) as left, as_one_line(debug=False):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+    assert left.value.code == 2
+    assert capsys.readouterr().err == (
+        f"treefold: this needs {module}; pip install 'treefold[{extra}]'\n"
+    )

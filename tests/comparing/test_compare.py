@@ -1,6 +1,7 @@
 """A comparison: equal budgets, records that can be trusted, and nothing done twice."""
 
 import dataclasses
+import shutil
 import signal
 
 import pytest
@@ -161,3 +162,13 @@ def test_the_memory_step_leaves_the_network_as_it_was(world):
     assert run.step_memory() > 0
     assert all(map(torch.equal, before, run.model.parameters()))
     assert all(p.grad is None or not p.grad.any() for p in run.model.parameters())
+
+
+def test_a_torn_record_is_set_aside_and_its_run_made_again(done, tmp_path, world, caplog):
+    shutil.copytree(done[0], tmp_path, dirs_exist_ok=True)
+    folder = min(tmp_path.rglob("record.json")).parent
+    (folder / "record.json").write_text('{"name": "torn')
+    found = compare(DATA, PLAN, tmp_path, world)
+    assert found.num_skipped == found.num_runs - 1
+    assert "it is now called record.json.damaged" in caplog.text
+    assert Record.read(folder).status == "finished"

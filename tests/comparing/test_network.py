@@ -5,10 +5,11 @@ import torch
 from comparing.graph_sets import graph_classes, graph_numbers, one_graph
 from torch.nn import functional as F
 
+import treefold
 from treefold.aggregators import AGGREGATORS
 from treefold.comparing import collect, dataset_of
 from treefold.comparing.inputs import NumberEncoder
-from treefold.comparing.memory import AliveBytes
+from treefold.comparing.memory import AliveBytes, peak_memory
 from treefold.comparing.network import build_network
 from treefold.comparing.scores import Scoring
 from treefold.training.violations import violations_on
@@ -162,3 +163,24 @@ def test_the_peak_is_what_a_step_holds_at_once():
     before = alive.now
     del x, kept
     assert alive.now == before - 3 * 4_000_000  # x, its gradient and the last exponential
+
+
+def test_the_peak_does_not_depend_on_what_was_folded_before():
+    op = treefold.BinaryGRU(8)
+
+    def peak(size):
+        x, plan = torch.randn(size, 8, requires_grad=True), treefold.plan_tree([size])
+        with peak_memory(torch.device("cpu")) as found:
+            treefold.tree_reduce(op, x, plan).sum().backward()
+        return found.num_bytes
+
+    peak(60)  # compiles
+    alone = peak(60)
+    peak(100)
+    assert peak(60) == alone
+
+
+def test_laws_are_asked_of_rows_as_they_are_folded():
+    aggregator = treefold.LCMAggregation(8, project=torch.nn.Linear(4, 8)).eval()
+    groups = treefold.Groups.from_sizes([3, 5])
+    assert violations_on(aggregator, torch.randn(8, 4), groups)["associativity"] > 0

@@ -16,7 +16,7 @@ import pytest
 from treefold.checkpoints import CheckpointStore, DamagedCheckpoint
 from treefold.experiments.overrides import override
 from treefold.experiments.recipe import Evaluation
-from treefold.experiments.run import as_json, run
+from treefold.experiments.run import run
 from treefold.experiments.set_experiments import find_experiment
 from treefold.experiments.trainer import Standing, Stopped, Trainer, Watcher
 from treefold.records import (
@@ -25,9 +25,11 @@ from treefold.records import (
     Record,
     StorageError,
     UnreadableRecord,
+    as_json,
 )
 from treefold.tasks import SET_TASKS
 from treefold.training.fit import NonFinite
+from treefold.training.signals import StopRequest
 from treefold.training.world import World
 
 SMALL = [
@@ -216,6 +218,15 @@ def test_where_the_best_checkpoint_is_damaged_the_record_tells_of_the_older_one(
     monkeypatch.setattr("treefold.experiments.set_routine.SetRoutine.validate", validate)
     record = train(tmp_path, world, small("second-minimum/max"), watcher=Watcher(epoch=damage))
     assert (record.metrics["best_epoch"], record.metrics["validation_accuracy"]) == (1, 0.25)
+
+
+def test_only_the_first_process_writes(tmp_path, world, monkeypatch):
+    trainer = Trainer(small(), 1, tmp_path, world)
+    monkeypatch.setattr(World, "first", lambda self, action: None)
+    trainer.train(Watcher(), StopRequest())
+    assert trainer.standing.best_epoch > 0
+    assert not (tmp_path / "metrics.csv").exists()
+    assert not list(tmp_path.rglob("*.safetensors"))
 
 
 def test_a_finished_run_is_not_run_again(undisturbed, world):

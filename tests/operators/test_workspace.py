@@ -137,3 +137,31 @@ def test_without_a_gradient_to_come_nothing_is_kept_for_it(leases):
         tree_reduce(op, x, plan)
     assert not held
     assert states <= sum(asked_for) < with_gradient - 0.8 * gates
+
+
+def fold_of_a_batch():
+    torch.manual_seed(0)
+    x = torch.randn(70, 8, requires_grad=True)
+    return x, tree_reduce(BinaryGRU(8), x, plan_tree([40, 30])).square().sum()
+
+
+def test_a_loss_that_is_kept_holds_no_memory_once_its_gradient_is_taken():
+    _, loss = fold_of_a_batch()
+    held = len(workspace._idle)
+    loss.backward()
+    assert len(workspace._idle) > held
+    assert torch.isfinite(loss)
+
+
+def test_a_graph_that_is_retained_keeps_what_its_next_gradient_needs():
+    x, loss = fold_of_a_batch()
+    first, second = (torch.autograd.grad(loss, x, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_idle_memory_can_be_given_back():
+    lease = Lease((10,), LIKE)
+    del lease
+    assert workspace._idle
+    workspace.release()
+    assert not workspace._idle

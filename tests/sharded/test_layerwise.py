@@ -217,3 +217,18 @@ def test_seeds_and_fanouts_are_checked():
         NeighbourSampler(edge_index, NODES, [2]).sample(torch.tensor([1, 1]))
     with pytest.raises(ValueError, match=r"fanouts are \[\]"):
         NeighbourSampler(edge_index, NODES, [])
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_plans_are_kept_only_where_another_layer_needs_them(monkeypatch, num_layers):
+    x, edge_index = graph()
+    kept = []
+
+    def counting(groups, bracketing, generator=None):
+        kept.append(plan_cache._shared.get() is not None)
+        return plan_tree(groups.sizes, bracketing)
+
+    monkeypatch.setattr("treefold.aggregators.lcm.plan_of", counting)
+    infer_layerwise([sage() for _ in range(num_layers)], x, edge_index, 1 << 20)
+    assert kept
+    assert all(kept) is (num_layers > 1)

@@ -1,14 +1,14 @@
 """The border to PyG: `index`, `ptr`, `dim_size` and `dim` come in, `Groups` go on."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
 from treefold.aggregators.plan_cache import cached_groups
-from treefold.algebra import describe
+from treefold.algebra import describe, map_state
 from treefold.reduction import Groups, Rows, TableRows
 from treefold.shapes import Shaped
 
@@ -59,7 +59,8 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
                 f"a group has {groups.max_size} elements, but max_num_elements is "
                 f"{max_num_elements}; nothing is cut off here, so leave max_num_elements out"
             )
-        return self.aggregate(x.movedim(dim, 0), groups).movedim(0, dim % x.dim())
+        found = self.aggregate(x.movedim(dim, 0), groups)
+        return cast(Tensor, map_state(lambda part: part.movedim(0, dim % x.dim()), found))
 
 
 def require_channels(x: Rows, channels: int) -> None:

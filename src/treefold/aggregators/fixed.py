@@ -11,6 +11,7 @@ from treefold.aggregators.base import RaggedAggregation, require_channels
 from treefold.aggregators.plan_cache import plan_of
 from treefold.algebra import ExactMonoid, map_state
 from treefold.reduction import Groups, Rows, TableRows, take_rows, tree_reduce
+from treefold.reduction.rows import require_rows
 
 
 class FixedAggregation(RaggedAggregation):
@@ -60,6 +61,7 @@ class FixedAggregation(RaggedAggregation):
     def aggregate(self, x: Rows, groups: Groups) -> Tensor:
         """One row per group."""
         require_channels(x, self.channels)
+        require_rows(x, groups)
         rows = cast(Tensor, take_rows(x, groups.order))
         return cast(Tensor, self.aggregation(rows, groups.index, dim_size=groups.num_groups, dim=0))
 
@@ -68,7 +70,10 @@ class FixedAggregation(RaggedAggregation):
 
 
 class MonoidAggregation(RaggedAggregation):
-    """An exact monoid as an aggregation: encode every row, fold over balanced trees, decode."""
+    """An exact monoid as an aggregation: encode every row, fold over balanced trees, decode.
+
+    One whose answers are tuples, such as a product of monoids, gives a tuple of tensors.
+    """
 
     def __init__(self, monoid: ExactMonoid) -> None:
         super().__init__()
@@ -78,6 +83,7 @@ class MonoidAggregation(RaggedAggregation):
         """One row per group."""
         if isinstance(x, TableRows):
             x = x.gathered()
+        require_rows(x, groups)
         states = map_state(lambda part: part[groups.order], self.monoid.encode(cast(Tensor, x)))
         return cast(
             Tensor,

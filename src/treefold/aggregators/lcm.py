@@ -21,6 +21,7 @@ from treefold.operators import OPERATORS, BinaryGRU
 from treefold.operators.operator import reset_parts
 from treefold.reduction import Bracketing, Groups, Rows, TableRows, TreePlan, tree_fold, tree_reduce
 from treefold.reduction.planning import checked_bracketing
+from treefold.reduction.rows import require_rows
 
 LAW_LOSSES = {**TREE_LAWS, "consistency": consistency_loss}
 
@@ -81,6 +82,8 @@ class LCMAggregation(RaggedAggregation):
                 f"torch.nn.Linear(16, {channels})"
             )
         self.project = project
+        if isinstance(project, nn.Linear):
+            self.in_channels = project.in_features
 
     @classmethod
     def from_pyg(cls, module: Any) -> "LCMAggregation":
@@ -118,6 +121,8 @@ class LCMAggregation(RaggedAggregation):
 
     def aggregate(self, x: Rows, groups: Groups, plan: TreePlan | None = None) -> Tensor:
         """Fold each group; one row per group. A `plan` overrides the bracketing."""
+        projected = self.projected(x)
+        require_rows(projected, groups)
         if plan is None:
             bracketing = self.bracketing if self.training else self.eval_bracketing
             plan = plan_of(groups, bracketing, self.generator)
@@ -128,7 +133,7 @@ class LCMAggregation(RaggedAggregation):
             )
         if self.training and self.shuffle:
             groups = groups.shuffled(self.generator)
-        rows = self._rows(x)[groups.order]
+        rows = projected[groups.order]
         penalties = self.laws.recorder(self.training)
         if penalties is None:
             return cast(Tensor, tree_reduce(self.operator, rows, plan))
@@ -139,11 +144,15 @@ class LCMAggregation(RaggedAggregation):
             penalties.add(law, loss, weight)
         return cast(Tensor, fold.groups)
 
-    def _rows(self, x: Rows) -> TableRows:
-        """Every row once through `project`; still to be gathered, so that the fold does it once."""
-        require_channels(x, self.in_channels)
+    def projected(self, x: Rows) -> TableRows:
+        """What is folded: every row once through `project`, still to be gathered by the fold."""
+        if self.project is None:
+            require_channels(x, self.channels)
+            return TableRows.of(cast(Tensor | TableRows, x))
         x = TableRows.of(cast(Tensor | TableRows, x))
-        return x if self.project is None else TableRows(self.project(x.table), x.rows)
+        made = TableRows(self.project(x.table), x.rows)
+        require_channels(made, self.channels)
+        return made
 
     def extra_repr(self) -> str:
         """What `print(aggregator)` says between the brackets, as far as it is not the default."""

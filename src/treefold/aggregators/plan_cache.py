@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from treefold.reduction import Bracketing, Groups, PackedOrder, TreePlan, plan_tree
+from treefold.reduction.lasting import lasting
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ def cached_groups(
     key = (_memory(index), _memory(ptr), dim_size, num_rows, device)
     if key not in shared:
         # Holding the tensors keeps their memory from being given to others.
-        made = groups_from_pyg(index, ptr, dim_size, num_rows, device)
+        made = lasting(groups_from_pyg)(index, ptr, dim_size, num_rows, device)
         shared[key] = ((index, ptr), made)
     return shared[key][1]
 
@@ -120,6 +121,6 @@ def _memory(tensor: Tensor | None) -> Any:
 def _once(groups: Groups, what: str, make: Callable[[], T]) -> T:
     made = _made.setdefault(groups, {})
     if what not in made:
-        made[what] = make()
+        made[what] = lasting(make)()
     result: T = made[what]
     return result

@@ -68,4 +68,7 @@ def aggregator(name: str, channels: int, **options: Any) -> RaggedAggregation:
         raise ValueError(f"{name} takes no options; got {', '.join(options)}")
     for option in options:
         by_name(known, option, f"option of {name}")
+    if "operator_options" in options and isinstance(make, partial):
+        settled = make.keywords.get("operator_options", {})
+        options["operator_options"] = {**settled, **(options["operator_options"] or {})}
     return make(channels, **options)

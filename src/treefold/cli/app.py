@@ -212,10 +212,6 @@ def bench(
     *,
     sizes: Annotated[str, Parameter(help="Set sizes, such as 20,60,200.")] = "20,60,100,200",
     rows: Annotated[str | None, Parameter(help="Aggregators, by comma; all if not given.")] = None,
-    sets: Annotated[int, Parameter(help="Training sets per epoch.")] = 65_536,
-    batch_size: Annotated[
-        int | None, Parameter(help="Sets per step; those of the preset if not given.")
-    ] = None,
     fraction: Annotated[
         float, Parameter(help="Of an epoch that is really run, then scaled.")
     ] = 0.02,
@@ -233,7 +229,7 @@ def bench(
         from treefold.records import check_writable
 
         check_writable(out)
-        bench_rows(sizes, rows, sets, batch_size, fraction, preset, set_ or [], out, machine)
+        bench_rows(sizes, rows, fraction, preset, set_ or [], out, machine)
 
 
 @app.command

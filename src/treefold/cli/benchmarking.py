@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 def bench_rows(
     sizes: str,
     rows: str | None,
-    sets: int,
-    batch_size: int | None,
     fraction: float,
     preset: str,
     assignments: list[str],
@@ -38,9 +36,7 @@ def bench_rows(
     for experiment, overrides in changed:
         row = experiment.name.partition("/")[2]
         experiment = replace(experiment, reported=REPORTED_SECONDS.get(row, {}))
-        record = time_experiment(
-            experiment, preset, overrides, wanted, sets, batch_size, fraction, world
-        )
+        record = time_experiment(experiment, preset, overrides, wanted, fraction, world)
         folder = out / record.name / variant_name(preset, assignments)
         folder.mkdir(parents=True, exist_ok=True)
         record.write(folder)

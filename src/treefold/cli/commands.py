@@ -17,7 +17,7 @@ from treefold.experiments.loading import best_model, experiment_of, run_of
 from treefold.experiments.overrides import override
 from treefold.experiments.run import run
 from treefold.experiments.set_routine import parse_sizes as parse_sizes
-from treefold.records import Record
+from treefold.records import Record, num_cores
 from treefold.training.precision import FULL
 from treefold.training.signals import stop_on_signals
 from treefold.training.violations import laws_of, states_of
@@ -141,7 +141,7 @@ def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:
         raise ValueError(f"--processes is {processes}; expected 1 or more")
     threads = machine.threads
     if threads is None and "OMP_NUM_THREADS" not in os.environ:
-        share = len(os.sched_getaffinity(0)) // (processes or 1)
+        share = num_cores() // (processes or 1)
         threads = begun.get("threads", max(1, share))
     if threads is not None:
         torch.set_num_threads(threads)

@@ -70,11 +70,11 @@ class Bars(Display):
 
     def __init__(self) -> None:
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeRemainingColumn(compact=True),
-            TextColumn("[dim]{task.fields[numbers]}"),
+            TextColumn("{task.fields[numbers]}", style="dim", markup=False),
             console=Console(stderr=True),
         )
         self._bars: dict[str, TaskID] = {}
@@ -110,7 +110,9 @@ class Bars(Display):
         """Take the bar away and leave a line."""
         if name in self._bars:
             self._progress.remove_task(self._bars.pop(name))
-        self._progress.console.print(f"{name}: {message}")
+        self._progress.console.print(
+            f"{name}: {message}", markup=False, highlight=False, soft_wrap=True
+        )
 
 
 class Throttle:

@@ -7,6 +7,13 @@ from contextlib import contextmanager
 from rich.console import Group
 
 USAGE, FAILED, STORAGE, INTERRUPTED = 2, 3, 4, 130
+EXTRAS = {
+    "train": ("lightning_fabric", "safetensors", "numpy", "torchmetrics"),
+    "report": ("plotly", "matplotlib"),
+    "graphs": ("networkx",),
+    "ray": ("ray", "pyarrow"),
+}
+"""What each extra brings that a command cannot do without."""
 FILES = {"DamagedCheckpoint", "UnreadableLog", "UnreadableRecord", "OSError"}
 """Errors about files, by name: their modules need torch, or time."""
 
@@ -23,16 +30,20 @@ def as_one_line(debug: bool) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        raise  # whoever calls us knows what to do
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, ModuleNotFoundError) and (extra := _extra_of(error.name or "")):
+            _leave(f"this needs {error.name}; pip install 'treefold[{extra}]'", USAGE)
         _leave(str(error) or type(error).__name__, _code(error))
 
 
 def in_one_line(error: Exception) -> Group:
     """Print what cyclopts has to say of a command it cannot read; leaves it nothing to draw."""
     # Not through rich, which would wrap it or cut it off at the width of the screen.
-    print(f"treefold: {' '.join(str(error).split())}", file=sys.stderr)
+    _say(" ".join(str(error).split()))
     return Group()
 
 
@@ -46,5 +57,15 @@ def _code(error: Exception) -> int:
 
 
 def _leave(message: str, code: int) -> None:
-    print(f"treefold: {message}", file=sys.stderr)
+    _say(message)
     raise SystemExit(code)
+
+
+def _extra_of(module: str) -> str | None:
+    """Which of our extras brings a module that is missing."""
+    package = module.partition(".")[0]
+    return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
+
+
+def _say(message: str) -> None:
+    print(f"treefold: {message}", file=sys.stderr)

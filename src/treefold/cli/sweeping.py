@@ -19,8 +19,14 @@ from treefold.cli.errors import INTERRUPTED
 from treefold.experiments.build import routine_of
 from treefold.experiments.catalogue import find_experiment, find_preset
 from treefold.experiments.overrides import override
-from treefold.experiments.run import as_json
-from treefold.records import Record, UnreadableRecord, check_writable, write_atomically
+from treefold.records import (
+    Record,
+    UnreadableRecord,
+    as_json,
+    check_writable,
+    num_cores,
+    write_atomically,
+)
 from treefold.records.record import FILE_NAME
 from treefold.training.precision import FULL, check_precision
 
@@ -102,7 +108,7 @@ def sweep_rows(
     if slurm is not None:
         submit(left, slurm, out)
         return
-    failed = run_here(left, workers or len(os.sched_getaffinity(0)))
+    failed = run_here(left, workers or num_cores())
     if failed:
         raise RuntimeError(
             f"{len(failed)} of {len(left)} runs failed: {', '.join(failed)}; "

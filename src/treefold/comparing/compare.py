@@ -1,8 +1,6 @@
 """A whole comparison: every pair of aggregator and seed that is not done yet, and its record."""
 
 import dataclasses
-import datetime
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +10,8 @@ from treefold.comparing.dataset import Dataset
 from treefold.comparing.plan import Plan
 from treefold.comparing.run import Onlooker, Run
 from treefold.experiments.trainer import Stopped
-from treefold.records import MetricsLog, Record, check_writable, commit, hardware, versions
+from treefold.records import MetricsLog, Record, as_json, check_writable, found_record
 from treefold.records.metrics_log import FILE_NAME as LOG_NAME
-from treefold.records.record import FILE_NAME
 from treefold.training.fit import NonFinite
 from treefold.training.signals import stop_on_signals
 from treefold.training.world import World
@@ -62,11 +59,12 @@ def compare(
 
 def _is_finished(folder: Path, recipe: dict[str, Any]) -> bool:
     """Whether the run is there; another recipe in its place is a mistake, found before any work."""
-    if not (folder / FILE_NAME).exists():
+    found = found_record(folder)
+    if found is None:
         return False
-    found = Record.read(folder)
-    if found.recipe != _plain(recipe):
-        differing = [part for part in recipe if found.recipe.get(part) != _plain(recipe)[part]]
+    wanted = as_json(recipe)
+    if found.recipe != wanted:
+        differing = [part for part in wanted if found.recipe.get(part) != wanted[part]]
         raise ValueError(
             f"{folder} holds a run with another {' and '.join(differing)}; give another --out, or "
             "remove that folder"
@@ -86,7 +84,8 @@ def _run(
 ) -> Record:
     check_writable(folder)
     (folder / LOG_NAME).unlink(missing_ok=True)  # of an earlier attempt
-    record = _begun(dataset, plan, name, seed, facts)
+    recipe = plan.recipe(name, facts)
+    record = Record.begun(f"{dataset.name}/{name}", str(plan.budget), seed, recipe)
     record.write(folder)
     onlooker, log = listener.begins(name, seed), MetricsLog(folder)
     run = Run(dataset, name, seed, plan.budget, plan.size, world)
@@ -118,22 +117,3 @@ def _run(
             closed("failed", str(error))
             raise
         return closed("failed", " ".join(str(error).split())[:300])
-
-
-def _begun(dataset: Dataset, plan: Plan, name: str, seed: int, facts: dict[str, Any]) -> Record:
-    return Record(
-        name=f"{dataset.name}/{name}",
-        preset=str(plan.budget),
-        seed=seed,
-        recipe=_plain(plan.recipe(name, facts)),
-        commit=commit(),
-        versions=versions(),
-        hardware=hardware(),
-        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    )
-
-
-def _plain(recipe: dict[str, Any]) -> dict[str, Any]:
-    """As it is read back from a record."""
-    plain: dict[str, Any] = json.loads(json.dumps(recipe))
-    return plain

@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
+from treefold.operators.workspace import release
+
 
 class AliveBytes(TorchDispatchMode):
     """Inside, counts the bytes of all tensors that were touched and are still there.
@@ -61,6 +63,7 @@ def peak_memory(device: torch.device) -> Iterator[Peak]:
         yield peak
         peak.num_bytes = torch.cuda.max_memory_allocated(device)
         return
+    release()  # blocks that an earlier fold left idle may be larger than this one needs
     with AliveBytes() as alive:
         yield peak
     peak.num_bytes = alive.peak

@@ -5,8 +5,6 @@ A run folder holds `record.json`, `metrics.csv` and `checkpoints/`. Whatever sto
 """
 
 import dataclasses
-import datetime
-import json
 import logging
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -18,17 +16,16 @@ from treefold.experiments.machine import as_override, on_machine
 from treefold.experiments.recipe import Experiment
 from treefold.experiments.trainer import CHECKPOINTS, Stopped, Trainer, Watcher
 from treefold.records import (
-    DamagedRecord,
     Record,
     Status,
     StorageError,
+    as_json,
     check_writable,
+    found_record,
     locked,
     remove_leftovers,
-    set_aside,
 )
-from treefold.records.provenance import commit, hardware, versions
-from treefold.records.record import FILE_NAME
+from treefold.records.provenance import commit
 from treefold.training.signals import StopRequest, stop_on_signals
 from treefold.training.world import World
 
@@ -133,7 +130,7 @@ def open_record(
 ) -> Record:
     """The record of the run in `folder`, begun anew if there is none, or a damaged one."""
     machine = machine or {}
-    if found := _found(folder):
+    if found := found_record(folder):
         recipe = as_json(experiment.recipe())
         if (_trained(found.recipe), found.seed) != (_trained(recipe), seed):
             raise ValueError(
@@ -144,40 +141,17 @@ def open_record(
         if found.recipe == recipe:
             return found
         return dataclasses.replace(found, recipe=recipe, status="running")  # to evaluate anew
-    record = Record(
-        name=experiment.name,
-        preset=preset,
-        seed=seed,
-        recipe=as_json(experiment.recipe()),
+    record = dataclasses.replace(
+        Record.begun(experiment.name, preset, seed, experiment.recipe()),
         overrides={**overrides, **as_override(machine)},
         reported={key: dataclasses.asdict(value) for key, value in experiment.reported.items()},
         departures=[*experiment.departures, *routine_of(experiment, seed).data_departures()],
-        commit=commit(),
-        versions=versions(),
-        hardware=hardware(),
         machine=machine,
-        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
     record.write(folder)
     return record
 
 
-def _found(folder: Path) -> Record | None:
-    if not (folder / FILE_NAME).exists():
-        return None
-    try:
-        return Record.read(folder)
-    except DamagedRecord as damage:
-        _log.warning("%s; it is now called %s", damage, set_aside(folder).name)
-        return None
-
-
 def _trained(recipe: dict[str, Any]) -> dict[str, Any]:
     """What of a recipe decides the parameters."""
     return {part: entries for part, entries in recipe.items() if part != "evaluation"}
-
-
-def as_json(recipe: dict[str, Any]) -> dict[str, Any]:
-    """The recipe as it will be read back from a record."""
-    plain: dict[str, Any] = json.loads(json.dumps(recipe))
-    return plain

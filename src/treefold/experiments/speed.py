@@ -1,7 +1,6 @@
 """Time per epoch against set size (fig:2min_speedtest): a part of an epoch is run, and scaled."""
 
 import dataclasses
-import datetime
 import time
 from typing import Any
 
@@ -9,9 +8,7 @@ import torch
 
 from treefold.experiments.build import build_model, build_optimizer, build_schedule
 from treefold.experiments.recipe import Experiment
-from treefold.experiments.run import as_json
 from treefold.records import Record
-from treefold.records.provenance import commit, hardware, versions
 from treefold.training.fit import Progress, fit, num_steps
 from treefold.training.scoring import loss_and_correct
 from treefold.training.world import World
@@ -59,43 +56,24 @@ def time_experiment(
     preset: str,
     overrides: dict[str, Any],
     sizes: tuple[int, ...],
-    num_sets: int,
-    batch_size: int | None,
     fraction: float,
     world: World,
     repeats: int = 3,
 ) -> Record:
-    """Time every size of an experiment: the record `set-speed/<row>`, still to be written.
-
-    A `batch_size` of None is that of the preset.
-    """
+    """Time every size of an experiment: the record `set-speed/<row>`, still to be written."""
     row = experiment.name.partition("/")[2]
-    training = experiment.training
-    if batch_size is not None:
-        training = dataclasses.replace(training, batch_size=batch_size)
-    experiment = dataclasses.replace(
-        experiment,
-        name=f"set-speed/{row}",
-        task=dataclasses.replace(experiment.task, num_train=num_sets),
-        training=training,
-    )
-    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    experiment = dataclasses.replace(experiment, name=f"set-speed/{row}")
+    record = Record.begun(experiment.name, preset, 0, experiment.recipe())
     begin = time.monotonic()
     by_size = {
         str(size): seconds_per_epoch(experiment, size, fraction, repeats, world) for size in sizes
     }
-    return Record(
-        name=experiment.name,
-        preset=preset,
-        seed=0,
-        recipe=as_json(experiment.recipe()),
+    return dataclasses.replace(
+        record,
         overrides=overrides,
         reported={name: dataclasses.asdict(n) for name, n in experiment.reported.items()},
-        commit=commit(),
-        versions=versions(),
-        hardware={**hardware(), "threads": torch.get_num_threads()},
+        hardware={**record.hardware, "threads": torch.get_num_threads()},
         machine=world.described(),
-        started=started,
         seconds=time.monotonic() - begin,
         status="finished",
         departures=[

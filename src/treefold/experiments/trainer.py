@@ -189,13 +189,11 @@ class Trainer:
                 standing.best = row[self.routine.chosen_by]
                 standing.best_loss = row["validation_loss"]
                 standing.best_epoch = progress.epoch
-                if self.world.rank == 0:
-                    self.best.save(
-                        capture(rng=False, model=self.model, standing=dataclasses.asdict(standing))
-                    )
-        if self.curves is not None:
-            # An older version that began this run may have logged fewer columns.
-            self.log.append({key: row[key] for key in self.log.columns or row if key in row})
+                state = capture(rng=False, model=self.model, standing=dataclasses.asdict(standing))
+                self.world.first(lambda: self.best.save(state))
+        # An older version that began this run may have logged fewer columns.
+        logged = {key: row[key] for key in self.log.columns or row if key in row}
+        self.world.first(lambda: self.log.append(logged))
         self._save()
         if self.curves is not None:
             self.curves.append(row)
@@ -229,16 +227,13 @@ class Trainer:
 
     def _save(self) -> None:
         self._require_finite()
-        self.world.wait()
-        if self.world.rank == 0:
-            self.last.save(
-                capture(
-                    rng=False,  # every step draws from (seed, step)
-                    **self._parts(),
-                    progress=self.progress.state(),
-                    standing=dataclasses.asdict(self.standing),
-                )
-            )
+        state = capture(
+            rng=False,  # every step draws from (seed, step)
+            **self._parts(),
+            progress=self.progress.state(),
+            standing=dataclasses.asdict(self.standing),
+        )
+        self.world.first(lambda: self.last.save(state))
 
     def _require_finite(self) -> None:
         """Refuse to go on, and to save, once an update has made parameters that are no numbers."""

@@ -8,6 +8,7 @@ from torch import Tensor
 from treefold.operators.binary_gru_loops import Loops
 from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.second_order import differentiable_gradients
+from treefold.operators.workspace import frees_saved_tensors
 
 
 class FoldBinaryGRU(torch.autograd.Function):
@@ -41,6 +42,8 @@ class FoldBinaryGRU(torch.autograd.Function):
             return (None, None, *differentiable_gradients(work.plain(*inputs), inputs, grads))
         given = [None if grad is None else _rows(work, grad) for grad in grads]
         grad_x, *others = ctx.loops.backward(work, _rows(work, x), ctx.memory, *given)
+        if frees_saved_tensors():
+            ctx.memory = None
         return None, None, grad_x.view(x.shape), *others
 
 

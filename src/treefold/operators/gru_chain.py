@@ -27,8 +27,8 @@ class ChainGRU(torch.autograd.Function):
 
         batch_sizes = packed.batch_sizes * (len(start) // packed.by_length.numel())
         states, kept = run_along(batch_sizes, rows, start, parameters)
-        ctx.save_for_backward(rows, start, states, *parameters)
-        ctx.kept, ctx.batch_sizes, ctx.packed = kept, batch_sizes, packed
+        ctx.save_for_backward(rows, start, states, kept, *parameters)
+        ctx.batch_sizes, ctx.packed = batch_sizes, packed
         return states
 
     @staticmethod
@@ -36,12 +36,12 @@ class ChainGRU(torch.autograd.Function):
         """All steps in one call, and then the weights in one multiplication each."""
         from treefold.operators.gru_chain_compiled import run_back_along  # noqa: PLC0415 (optional)
 
-        rows, start, states, *parameters = ctx.saved_tensors
+        rows, start, states, kept, *parameters = ctx.saved_tensors
         inputs = (rows, start, *parameters)
         if torch.is_grad_enabled():
             plain = _plain_chain(ctx.packed, rows, start, parameters)
             return (None, *differentiable_gradients([plain], inputs, grads))
-        return (None, *run_back_along(ctx.batch_sizes, inputs, states, ctx.kept, grads[0]))
+        return (None, *run_back_along(ctx.batch_sizes, inputs, states, kept, grads[0]))
 
 
 def chain_gru(

@@ -41,6 +41,22 @@ class Lease:
                 _idle.append(block)
 
 
+def frees_saved_tensors() -> bool:
+    """Inside a backward pass: whether autograd lets go of what it has saved when it is done.
+
+    It does so unless it is asked to `retain_graph`. A function that keeps leases itself must let go
+    of them then, or a loss that somebody holds would hold them too.
+    """
+    is_kept = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
+    return not is_kept()
+
+
+def release() -> None:
+    """Give the memory that nobody uses back to the system."""
+    with _lock:
+        _idle.clear()
+
+
 def _take(count: int, like: Tensor) -> Tensor:
     """The smallest idle block that is large enough and not wastefully larger, or a new one."""
     with _lock:

@@ -12,14 +12,15 @@ from treefold.records.atomic import (
 from treefold.records.lock import FolderInUse, locked
 from treefold.records.metrics_log import MetricsLog
 from treefold.records.plain import Plain, Reference, decode, encode
-from treefold.records.provenance import commit, hardware, versions
+from treefold.records.provenance import commit, hardware, num_cores, versions
 from treefold.records.record import (
     DamagedRecord,
     Record,
     Status,
     UnreadableRecord,
+    as_json,
     find_runs,
-    set_aside,
+    found_record,
 )
 
 __all__ = [
@@ -33,16 +34,18 @@ __all__ = [
     "StorageError",
     "UnreadableRecord",
     "append_durably",
+    "as_json",
     "check_writable",
     "commit",
     "decode",
     "encode",
     "find_runs",
+    "found_record",
     "hardware",
     "locked",
+    "num_cores",
     "remove_leftovers",
     "replaced_atomically",
-    "set_aside",
     "storage_errors",
     "versions",
     "write_atomically",

@@ -42,7 +42,7 @@ def hardware() -> dict[str, Any]:
     """
     return {
         "cpu": _cpu(),
-        "cores": _num_cores(),
+        "cores": num_cores(),
         "memory": _memory(),
         "accelerators": _accelerators(),
     }
@@ -88,7 +88,8 @@ def _cpu() -> str:
     return next(names, platform.processor() or platform.machine() or "unknown")
 
 
-def _num_cores() -> int:
+def num_cores() -> int:
+    """How many cores this process may use; those of the machine where nobody can tell."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

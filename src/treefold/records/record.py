@@ -1,7 +1,9 @@
 """A record: what a run was, and what came of it. One JSON file, readable without torch."""
 
 import dataclasses
+import datetime
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 from treefold.records.atomic import storage_errors, write_atomically
 from treefold.records.plain import decode, encode
+from treefold.records.provenance import commit, hardware, versions
+
+_log = logging.getLogger("treefold")
 
 FILE_NAME = "record.json"
 VERSION = 1
@@ -53,6 +58,20 @@ class Record:
     metrics: dict[str, Any] = field(default_factory=dict)
     version: int = VERSION
 
+    @classmethod
+    def begun(cls, name: str, preset: str, seed: int, recipe: dict[str, Any]) -> "Record":
+        """Of a run that begins here and now: with commit, versions, hardware and time."""
+        return cls(
+            name=name,
+            preset=preset,
+            seed=seed,
+            recipe=as_json(recipe),
+            commit=commit(),
+            versions=versions(),
+            hardware=hardware(),
+            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        )
+
     def write(self, folder: Path) -> None:
         """Write `record.json` into a run folder, atomically."""
         # Tuples become lists, as a recipe's types tell them apart; NaN and infinity are spelt out.
@@ -86,6 +105,23 @@ class Record:
         if missing := sorted(required - found.keys()):
             raise UnreadableRecord(f"{path} lacks {missing}; it is incomplete")
         return cls(**found)
+
+
+def as_json(recipe: dict[str, Any]) -> dict[str, Any]:
+    """A recipe as it will be read back from a record."""
+    plain: dict[str, Any] = json.loads(json.dumps(recipe))
+    return plain
+
+
+def found_record(folder: Path) -> Record | None:
+    """The record of a run folder, if it has one; a damaged one is set aside, with a warning."""
+    if not (folder / FILE_NAME).exists():
+        return None
+    try:
+        return Record.read(folder)
+    except DamagedRecord as damage:
+        _log.warning("%s; it is now called %s", damage, set_aside(folder).name)
+        return None
 
 
 def set_aside(folder: Path) -> Path:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from treefold.algebra.monoid import State, map_state, tensors_of
 from treefold.reduction.groups import Groups, places_within
-from treefold.reduction.rows import Rows, num_rows, take_rows
+from treefold.reduction.lasting import lasting
+from treefold.reduction.rows import Rows, require_rows, take_rows
 from treefold.shapes import Int
 
 Cell: TypeAlias = Callable[[State, State], State]
@@ -51,6 +52,7 @@ class PackedOrder:
         return cls(rows, batch_sizes.cpu(), by_length, last)
 
     @cached_property
+    @lasting
     def before(self) -> Int[Tensor, " n"]:
         """The packed place of the row before each row in its group; -1 for first rows."""
         steps = self.batch_sizes.to(self.rows.device)
@@ -94,8 +96,7 @@ def chain_fold(
     keep_states: bool = False,
 ) -> Chain:
     """Fold as `chain_reduce` does, over groups already packed, and keep the states if asked to."""
-    if num_rows(x) != groups.num_rows:
-        raise ValueError(f"there are {num_rows(x)} rows, but the groups are of {groups.num_rows}")
+    require_rows(x, groups)
     rows = take_rows(x, packed.rows)
     folds_chains: object = cell
     if isinstance(folds_chains, FoldsChains) and packed.rows.numel():

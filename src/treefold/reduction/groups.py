@@ -7,6 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from treefold.reduction.lasting import lasting
 from treefold.shapes import Int
 
 INTEGER_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -126,6 +127,7 @@ class Groups:
         return int(self.sizes.max()) if self.num_groups else 0
 
     @cached_property
+    @lasting
     def index(self) -> Int[Tensor, " n"]:
         """The group of each place: `index[i]` is where row `order[i]` belongs."""
         return torch.repeat_interleave(self.sizes)

@@ -7,6 +7,7 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor
 
+from treefold.reduction.lasting import lasting
 from treefold.shapes import Int
 
 
@@ -67,6 +68,7 @@ class TreePlan:
         return self.num_groups - self.num_singles - self.root_groups.numel()
 
     @cached_property
+    @lasting
     def empty_groups(self) -> Int[Tensor, " empty"]:
         """The groups without rows."""
         empty = torch.ones(self.num_groups, dtype=torch.bool, device=self.leaves.device)
@@ -75,6 +77,7 @@ class TreePlan:
         return empty.nonzero().squeeze(1)
 
     @cached_property
+    @lasting
     def group_places(self) -> Int[Tensor, " groups"]:
         """Where each group ends up, as a place in [leaves, nodes]; -1 for those without rows."""
         places = torch.full((self.num_groups,), -1, device=self.leaves.device)
@@ -84,6 +87,7 @@ class TreePlan:
         return places
 
     @cached_property
+    @lasting
     def children(self) -> Int[Tensor, " nodes 2"]:
         """Left and right child of each node, as places in [leaves, nodes].
 

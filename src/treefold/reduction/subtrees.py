@@ -17,6 +17,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from treefold.reduction.lasting import lasting
 from treefold.reduction.plan import TreePlan
 from treefold.reduction.plan_balanced import Parts, plan_within, tree_heights
 from treefold.reduction.plan_builder import PlanBuilder
@@ -37,22 +38,26 @@ class Subtrees:
     """Which run of rows each belongs to; ascending, and in the order of rows within a run."""
 
     @cached_property
+    @lasting
     def shifts(self) -> Int[Tensor, " parts"]:
         """The height of the whole tree: it has 2^shift slots."""
         return slot_levels(self.totals)
 
     @cached_property
+    @lasting
     def first_rows(self) -> Int[Tensor, " parts"]:
         """The first row of each, counted from the first row of its tree."""
         second_half = (self.heights < 0) & (self.places % 2 == 1)
         return _rows_before(self.first_slots, self.totals, self.shifts) + second_half
 
     @cached_property
+    @lasting
     def first_slots(self) -> Int[Tensor, " parts"]:
         """The first slot of each."""
         return torch.where(self.heights < 0, self.places >> 1, self.places << self.heights.clamp(0))
 
     @cached_property
+    @lasting
     def sizes(self) -> Int[Tensor, " parts"]:
         """How many rows each has."""
         end = self.first_slots + (1 << self.heights.clamp(0))

@@ -5,6 +5,7 @@ Targets are taken in chunks, with all their edges, so the answer is that of the 
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,8 +109,9 @@ def infer_layerwise(
     """Apply layers to a whole graph, without gradients, with about `budget_bytes` for edges.
 
     PyG's layers that take `(x_source, x_target)` are computed in chunks of targets; all else, such
-    as activations, is applied to all nodes at once. Plans are made at the first layer and kept for
-    the others. Node features, twice, and the graph itself come on top of the budget.
+    as activations, is applied to all nodes at once. Node features, twice, and the graph itself come
+    on top of the budget; so do the plans of two or more such layers, which are made at the first
+    and kept for the others: about 40 bytes an edge.
 
     A node's edges are computed together, because a layer may compare them (attention does): the
     largest hub decides the least budget, and the error that refuses a smaller one names it. To
@@ -118,7 +120,8 @@ def infer_layerwise(
     edge_bytes = BUFFERS_PER_EDGE * max([x.shape[1], *map(_width, layers)]) * x.element_size()
     _require_budget(edge_index, budget_bytes, edge_bytes)
     graph = GraphChunks.of(edge_index, x.shape[0], budget_bytes // edge_bytes)
-    with torch.no_grad(), reuse_plans():
+    several = sum(isinstance(layer, MessagePassing) for layer in layers) > 1
+    with torch.no_grad(), reuse_plans() if several else nullcontext():
         for layer in layers:
             x = graph.layer(layer, x) if isinstance(layer, MessagePassing) else layer(x)
     return x

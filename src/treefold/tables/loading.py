@@ -27,7 +27,9 @@ def fold_of(model: nn.Module, name: str = "the model") -> ModelFold:
             f"{name} has no learned operator to merge states with; choose a run of an "
             "aggregator such as binary-gru"
         )
-    aggregator, table = model.eval().aggregator, model.table()
+    # Whatever it was trained in: tables of states are in float32.
+    model = model.float().eval()
+    aggregator, table = model.aggregator, model.table()
     return ModelFold(
         operator=aggregator.operator,
         table=table if aggregator.project is None else aggregator.project(table),

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import ray
 from ray.data.aggregate import Sum
 
-from treefold.records import check_writable, replaced_atomically
+from treefold.records import check_writable, num_cores, replaced_atomically
 from treefold.tables.aggregate import MonoidAggregate
 from treefold.tables.bad_rows import JoinedLines, bad_rows_path, named_rows, write_bad_rows
 from treefold.tables.finish import Finish
@@ -84,22 +84,8 @@ def fold_table(
     spread = table_spread(fold, sample, key=key, on=on, decode=decode)
     with nullcontext() if ray.is_initialized() else on_ray(address):
         folded = fold_pieces(table, fold, key=key, on=on, decode=decode)
-        found = write_result(_batches(folded), key, out)
-    require_all_rows(table, found)
+        found = write_result(_batches(folded), key, out, table.num_rows)
     return replace(found, spread=spread)
-
-
-def require_all_rows(table: Source, found: FoldSummary) -> None:
-    """Raise a RuntimeError if rows were lost, or folded twice, on the way."""
-    expected, seen = (
-        sum(piece["num_rows"] for piece in table.pieces),
-        found.num_rows + found.num_bad,
-    )
-    if seen != expected:
-        raise RuntimeError(
-            f"{seen:,} rows were folded or found bad, but the table has {expected:,}; was it "
-            "changed meanwhile? Fold it again, and do not use the result"
-        )
 
 
 def fold_pieces(table: Source, fold: ModelFold, *, key: str, on: str, decode: bool) -> Any:
@@ -127,8 +113,11 @@ def merged_by_key(partial: Any, fold: ModelFold, key: str, num_partitions: int) 
     )
 
 
-def write_result(batches: Iterator[pa.Table], key: str, out: Path) -> FoldSummary:
-    """Write batch by batch, so that the result need not fit in memory; bad rows beside it."""
+def write_result(batches: Iterator[pa.Table], key: str, out: Path, expected: int) -> FoldSummary:
+    """Write batch by batch, so that the result need not fit in memory; bad rows beside it.
+
+    A RuntimeError, and nothing written, if rows were lost or folded twice on the way.
+    """
     num_keys = num_rows = num_bad = 0
     bad: list[dict[str, Any]] = []
     kind = pa.null()
@@ -147,6 +136,11 @@ def write_result(batches: Iterator[pa.Table], key: str, out: Path) -> FoldSummar
         finally:
             if writer is not None:
                 writer.close()
+        if num_rows + num_bad != expected:
+            raise RuntimeError(
+                f"{num_rows + num_bad:,} rows were folded or found bad, but the table has "
+                f"{expected:,}; was it changed meanwhile? Nothing was written: fold it again"
+            )
     bad.sort(key=lambda line: (line[FILE], line[ROW]))
     write_bad_rows(bad, key, kind, bad_rows_path(out))
     return FoldSummary(num_keys, num_rows, num_bad, bad)
@@ -162,7 +156,7 @@ def on_ray(address: str | None = None, progress: bool = True) -> Iterator[None]:
     if ours:
         for name, value in LOCAL_SETTINGS.items():
             os.environ.setdefault(name, value)
-        here: dict[str, Any] = {"num_cpus": _num_cores(), "include_dashboard": False}
+        here: dict[str, Any] = {"num_cpus": num_cores(), "include_dashboard": False}
         ray.init(
             address=address or "local",
             logging_level="ERROR",
@@ -188,7 +182,3 @@ def _batches(dataset: Any) -> Iterator[pa.Table]:
         while isinstance(cause.__cause__, Exception):
             cause = cause.__cause__
         raise RuntimeError(f"a worker failed: {cause}") from error
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

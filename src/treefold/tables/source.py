@@ -22,6 +22,11 @@ class Source:
     pieces: list[Piece]
     key_type: pa.DataType
 
+    @property
+    def num_rows(self) -> int:
+        """Of all pieces together."""
+        return sum(piece["num_rows"] for piece in self.pieces)
+
 
 def find_source(source: Path, key: str, on: str, fold: ModelFold) -> Source:
     """The row groups of a Parquet file, or of all in a folder, that have rows.

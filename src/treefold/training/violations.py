@@ -57,7 +57,7 @@ def laws_of(aggregator: RaggedAggregation) -> tuple[tuple[Law, ...], Callable[..
 def states_of(aggregator: RaggedAggregation, rows: Rows, groups: Groups) -> State:
     """All states that an aggregator goes through on these rows."""
     if isinstance(aggregator, LCMAggregation):
-        leaves = TableRows.of(cast(Tensor | TableRows, rows))[groups.order]
+        leaves = aggregator.projected(rows)[groups.order]
         fold = tree_fold(aggregator.operator, leaves, plan_of(groups, aggregator.eval_bracketing))
         return torch.cat([leaves.gathered(), cast(Tensor, fold.nodes)])
     cell = cast(RecurrentAggregation, aggregator).cell
