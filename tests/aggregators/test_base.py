@@ -164,15 +164,30 @@ def test_bad_options_are_refused(kind, options, message):
         kind(4, **options)
 
 
-@every_learned
-def test_learned_aggregators_have_channels(name):
-    with pytest.raises(ValueError, match=r"0 channel|greater than zero"):
-        treefold.aggregator(name, 0)
-
-
 @every
 @pytest.mark.parametrize("num_rows", [5, 7])
 def test_rows_that_are_not_those_of_the_groups_are_refused(name, num_rows):
     groups = treefold.Groups.from_sizes([4, 2])
     with pytest.raises(ValueError, match=f"{num_rows} rows, but the groups are for 6"):
         make(name).aggregate(normal(num_rows, CHANNELS), groups)
+
+
+@pytest.mark.parametrize("channels", [-1, 0, 2.0, "16", True])
+@every
+def test_channels_that_are_no_width_are_refused(name, channels):
+    with pytest.raises(ValueError, match=rf"channels is {channels!r}; expected 1 or more"):
+        treefold.aggregator(name, channels)
+
+
+@every
+def test_an_edge_index_is_recognised(name):
+    edge_index = torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]])
+    with pytest.raises(ValueError, match=r"shape \(2, 4\), like an edge_index.*edge_index\[1\]"):
+        make(name)(X, edge_index)
+
+
+def test_index_and_ptr_may_end_in_groups_without_rows():
+    index, ptr = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 2, 4, 4])
+    assert torch.equal(make("sum")(X, index, ptr=ptr), make("sum")(X, ptr=ptr))
+    with pytest.raises(ValueError, match="index and ptr make groups of different sizes"):
+        make("sum")(X, index + 5, ptr=ptr)

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from treefold.cli.app import Machine
 from treefold.cli.commands import parse_sizes, run_folder
+from treefold.cli.options import Machine
 from treefold.cli.sweeping import manifest
 from treefold.records import MetricsLog, Record
 

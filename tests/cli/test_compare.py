@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from treefold.aggregators import AGGREGATORS
 from treefold.cli.app import app
 
 HELPERS = Path(__file__).parents[1]
@@ -84,3 +85,17 @@ def test_help_explains_what_a_dataset_may_be_without_torch():
     shown = " ".join(done.stdout.split())
     for words in ("dataset()", "MUTAG", "--aggregators", "--seeds", "--seconds", "trust"):
         assert words in shown
+
+
+def test_a_file_may_register_an_aggregator_of_its_own(mine, tmp_path, capsys):
+    path = tmp_path / "own.py"
+    path.write_text(
+        mine.read_text() + "import treefold\n"
+        "treefold.AGGREGATORS['own'] = lambda channels: treefold.LCMAggregation(channels)\n"
+    )
+    own = ["--aggregators", "own", "--epochs", "1", "--channels", "8", "--threads", "1"]
+    try:
+        treefold("compare", path, *own, "--seeds", "1", "--out", tmp_path / "out")
+    finally:
+        AGGREGATORS.pop("own", None)
+    assert "own seed 0: epoch 1/1" in capsys.readouterr().out

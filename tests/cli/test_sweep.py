@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from treefold.cli.app import Machine
 from treefold.cli.commands import variant_name
+from treefold.cli.options import Machine
 from treefold.cli.sweeping import Job, manifest, sweep_rows
 from treefold.experiments.catalogue import find_experiment
 from treefold.experiments.run import open_record

@@ -401,3 +401,10 @@ def test_the_spread_is_zero_for_an_exact_monoid_and_not_for_a_learned_one():
     found = learned.spread(generator=seeded()).largest
     assert found[0] > 1e-6
     assert found[1] == 0
+
+
+def test_where_there_are_several_sets_it_must_be_said_which():
+    tree = FoldTree(Sum(), torch.ones(3, 1), Groups.from_sizes([1, 2]))
+    with pytest.raises(ValueError, match="there are 2 sets; say with `sets=`"):
+        tree.insert(torch.ones(1, 1))
+    assert tree.sizes.tolist() == [1, 2]

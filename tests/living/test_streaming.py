@@ -122,7 +122,7 @@ def test_nothing_fed_is_the_identity():
 )
 def test_a_wrong_chunk_is_refused_and_changes_nothing(rows, sets, message):
     fold = StreamingFold(Sum(), 2)
-    fold.feed(integers(3, 2))
+    fold.feed(integers(3, 2), 0)
     before = fold.value()
     with pytest.raises(ValueError, match=message):
         fold.feed(rows, sets)
@@ -140,7 +140,7 @@ def test_the_first_rows_must_be_elements_too():
 def test_a_chunk_at_which_the_operator_fails_is_not_taken_in():
     op, rows = Failing(), integers(40, 2)
     fold = StreamingFold(op, 2, num_witnesses=1, generator=seeded(), piece_rows=8)
-    fold.feed(rows[:5])
+    fold.feed(rows[:5], 0)
     before, states = fold.value(), fold.num_states
     op.calls_left = 9
     with pytest.raises(RuntimeError, match="the operator has failed"):
@@ -148,7 +148,7 @@ def test_a_chunk_at_which_the_operator_fails_is_not_taken_in():
     op.calls_left = 1 << 30
     assert fold.value().equal(before)
     assert (fold.sizes.tolist(), fold.num_states) == ([5, 0], states)
-    fold.feed(rows[5:])
+    fold.feed(rows[5:], 0)
     assert fold.value()[:1].equal(at_once(Scramble(), rows, torch.zeros(40).long(), 1))
 
 
@@ -192,3 +192,11 @@ def test_a_stream_is_loaded_with_the_operator_that_made_it_only(tmp_path):
         StreamingFold.load(tmp_path, BinaryGRU(2))
     with pytest.raises(ValueError, match="holds no saved streaming-fold"):
         StreamingFold.load(tmp_path / "nowhere", fold.op)
+
+
+def test_where_there_are_several_sets_it_must_be_said_which():
+    fold = StreamingFold(Sum(), num_sets=3)
+    with pytest.raises(ValueError, match="there are 3 sets; say with `sets=`"):
+        fold.feed(torch.ones(2, 1))
+    fold.feed(torch.ones(2, 1), sets=[0, 2])
+    assert fold.value().tolist() == [[1.0], [0.0], [1.0]]

@@ -194,7 +194,7 @@ def test_rows_need_not_be_contiguous(name):
 
 @pytest.mark.parametrize("num_rows", [10, 12])
 def test_a_wrong_number_of_rows_is_refused(num_rows):
-    message = f"there are {num_rows} rows, but the groups are of 11"
+    message = f"there are {num_rows} rows, but the groups are for 11"
     with pytest.raises(ValueError, match=message):
         chain_reduce(digits, torch.arange(num_rows), GROUPS, torch.tensor(0))
 

@@ -117,11 +117,11 @@ def test_no_rows_and_no_groups_are_fine():
 BAD_INPUT = {
     "negative index": (
         lambda: Groups.from_index(torch.tensor([0, -2]), 3),
-        "index holds -2, expected values from 0 to 2; remove negative",
+        "index holds -2; expected values from 0 on",
     ),
     "negative index, open number": (
         lambda: Groups.from_index(torch.tensor([4, -1])),
-        "index holds -1, expected values from 0 to 4",
+        "index holds -1; expected values from 0 on",
     ),
     "index out of range": (
         lambda: Groups.from_index(torch.tensor([0, 3, 1]), 3),

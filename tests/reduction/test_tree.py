@@ -249,3 +249,11 @@ def test_an_operator_may_answer_in_another_precision():
 
     out = tree_reduce(half, torch.tensor([1.0, 2.0, 3.0, 4.0]), plan_tree([3, 1]))
     assert out.tolist() == [6.0, 4.0]
+
+
+def test_an_operator_that_gives_no_element_is_refused():
+    def doubled(a, b):
+        return torch.cat([a, b], -1)
+
+    with pytest.raises(ValueError, match=r"function makes \(2, 6\) from two stacks of \(2, 3\)"):
+        tree_reduce(doubled, torch.zeros(4, 3), plan_tree([4]))

@@ -14,8 +14,8 @@ def said(content):
 def test_it_says_what_was_compared_and_with_how_much_effort(content):
     assert said(content)[0] == (
         "second-minimum (preset standard; 60 epochs, 3 seeds): GRU, Binary-GRU-Assoc, Binary-GRU, "
-        "PNA, Max and Sum learned to find the second smallest of a multiset of 8-bit integers, "
-        "from sets of at most 16; tested on sets of up to 200."
+        "PNA, Max and Sum were trained to find the second smallest of a multiset of 8-bit "
+        "integers, from sets of at most 16; tested on sets of up to 200."
     )
 
 
@@ -91,7 +91,7 @@ def test_the_exact_monoid_learns_nothing_and_equals_are_not_ranked(tmp_path):
     for row in ("gru", "sum"):
         save(tmp_path / row, record(row, metrics={"accuracy@32": 0.25}, reported={}))
     assert said(read_content(tmp_path)) == [
-        "second-minimum (preset standard; 60 epochs, 1 seed): GRU and Sum learned to find the "
+        "second-minimum (preset standard; 60 epochs, 1 seed): GRU and Sum were trained to find the "
         "second smallest of a multiset of 8-bit integers, from sets of at most 16.",
         "Size 32 (larger than in training): all have [0.250](#records-2).",
         "One seed only: 3 of 3 rows; small differences mean little there.",

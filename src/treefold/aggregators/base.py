@@ -63,6 +63,16 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         return cast(Tensor, map_state(lambda part: part.movedim(0, dim % x.dim()), found))
 
 
+def checked_channels(channels: object) -> int:
+    """The number of channels, or a ValueError that says what is wrong with it."""
+    if not isinstance(channels, int) or isinstance(channels, bool) or channels < 1:
+        raise ValueError(
+            f"channels is {channels!r}; expected 1 or more, the width of a layer's messages: it is "
+            "not found out from the first batch"
+        )
+    return channels
+
+
 def require_channels(x: Rows, channels: int) -> None:
     """Refuse rows whose last axis is not `channels` long."""
     found = x.table if isinstance(x, TableRows) else x

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import aggr as pyg
 
-from treefold.aggregators.base import RaggedAggregation, require_channels
+from treefold.aggregators.base import RaggedAggregation, checked_channels, require_channels
 from treefold.aggregators.plan_cache import plan_of
 from treefold.algebra import ExactMonoid, map_state
 from treefold.reduction import Groups, Rows, TableRows, take_rows, tree_reduce
@@ -23,7 +23,7 @@ class FixedAggregation(RaggedAggregation):
     def __init__(self, aggregation: nn.Module, channels: int, multiple: int = 1) -> None:
         super().__init__()
         self.aggregation = aggregation
-        self.channels = self.in_channels = channels
+        self.channels = self.in_channels = checked_channels(channels)
         self.out_channels = multiple * channels
 
     @classmethod

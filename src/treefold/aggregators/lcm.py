@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import aggr as pyg
 
-from treefold.aggregators.base import RaggedAggregation, require_channels
+from treefold.aggregators.base import RaggedAggregation, checked_channels, require_channels
 from treefold.aggregators.penalties import LawWeights
 from treefold.aggregators.plan_cache import plan_of
 from treefold.aggregators.recombination import consistency_loss
@@ -63,7 +63,7 @@ class LCMAggregation(RaggedAggregation):
         operator_options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self.channels = self.in_channels = self.out_channels = channels
+        self.channels = self.in_channels = self.out_channels = checked_channels(channels)
         self.operator = _make_operator(operator, channels, operator_options or {})
         self.laws = LawWeights(
             associativity=associativity,

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from treefold.reduction import Bracketing, Groups, PackedOrder, TreePlan, plan_tree
 from treefold.reduction.lasting import lasting
@@ -88,10 +89,15 @@ def groups_from_pyg(
                 "leave dim_size out"
             )
         if index is not None:
-            _require_agreement(Groups.from_index(index, groups.num_groups), index, groups)
+            _require_agreement(Groups.from_index(index), index, groups)
         return groups
     if index is None:
         return Groups.from_sizes(torch.tensor([num_rows], device=device))
+    if index.dim() == 2 and len(index) == 2:
+        raise ValueError(
+            f"index has shape {tuple(index.shape)}, like an edge_index; expected one dimension, "
+            "the group of each row: for messages along edges, edge_index[1]"
+        )
     if index.numel() != num_rows:
         raise ValueError(f"index has {index.numel()} entries, but x has {num_rows} rows along dim")
     try:
@@ -102,8 +108,11 @@ def groups_from_pyg(
 
 
 def _require_agreement(by_index: Groups, index: Tensor, by_ptr: Groups) -> None:
-    if index.numel() != by_ptr.num_rows or not torch.equal(by_index.sizes, by_ptr.sizes):
-        found, expected = by_index.sizes.tolist()[:8], by_ptr.sizes.tolist()[:8]
+    sizes = by_index.sizes
+    lacking = by_ptr.num_groups - sizes.numel()  # at the end there may be groups without rows
+    sizes = F.pad(sizes, (0, lacking)) if lacking > 0 else sizes
+    if index.numel() != by_ptr.num_rows or not torch.equal(sizes, by_ptr.sizes):
+        found, expected = sizes.tolist()[:8], by_ptr.sizes.tolist()[:8]
         raise ValueError(
             f"index and ptr make groups of different sizes, {found} and {expected} (the first 8); "
             "give one of them"

@@ -5,7 +5,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from treefold.aggregators.base import RaggedAggregation, require_channels
+from treefold.aggregators.base import RaggedAggregation, checked_channels, require_channels
 from treefold.aggregators.penalties import LawWeights
 from treefold.aggregators.plan_cache import packed_order_of
 from treefold.aggregators.sampling import Reduction, Sampling
@@ -48,7 +48,7 @@ class RecurrentAggregation(RaggedAggregation):
         super().__init__()
         if permutations < 1:
             raise ValueError(f"{permutations} permutations; expected 1 or more")
-        self.channels = self.in_channels = self.out_channels = channels
+        self.channels = self.in_channels = self.out_channels = checked_channels(channels)
         self.cell = by_name(CELLS, cell, "cell")(channels) if isinstance(cell, str) else cell
         if self.cell.channels != channels:
             raise ValueError(f"the cell has {self.cell.channels} channels; expected {channels}")

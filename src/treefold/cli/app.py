@@ -1,7 +1,5 @@
-"""`treefold`: train, sweep, resume, evaluate, fold, report."""
+"""`treefold`, the command: every subcommand with its options; what they do is elsewhere."""
 
-import dataclasses
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +7,19 @@ from cyclopts import App, Parameter
 
 from treefold.cli.data_app import data_app
 from treefold.cli.errors import as_one_line, in_one_line
+from treefold.cli.options import (
+    HERE,
+    Assignments,
+    Data,
+    Debug,
+    Machine,
+    Out,
+    Preset,
+    Recipe,
+    Run,
+    Where,
+    use_data,
+)
 
 app = App(
     name="treefold",
@@ -16,48 +27,6 @@ app = App(
     version_flags=["--version"],
     error_formatter=in_one_line,
 )
-
-Assignments = Annotated[
-    list[str] | None,
-    Parameter(
-        name=["--set"], consume_multiple=False, help="Override the recipe: training.epochs=5."
-    ),
-]
-Preset = Annotated[str, Parameter(help="smoke, quick, standard or paper.")]
-Out = Annotated[Path, Parameter(help="Where run folders go.")]
-Data = Annotated[
-    Path | None,
-    Parameter(
-        name=["--data"],
-        help="The folder of all data sets of real graphs; TREEFOLD_DATA or the cache if not given.",
-    ),
-]
-
-
-@dataclasses.dataclass(frozen=True)
-class Machine:
-    """Where to run."""
-
-    device: str | None = None
-    """cpu, cuda, mps or auto; cpu if not given."""
-    precision: str | None = None
-    """32-true, 64-true, bf16-mixed, 16-mixed or bf16-true; 32-true if not given."""
-    processes: int | None = None
-    """How many processes train one model together (DDP); 1 if not given, or those of torchrun."""
-    threads: int | None = None
-    """Threads per process; all cores if not given."""
-
-
-Where = Annotated[Machine, Parameter(name="*")]
-HERE = Machine()
-
-
-def use_data(folder: Path | None) -> None:
-    """Let all tasks look for their files there, those of other processes we start too."""
-    if folder is not None:
-        if not folder.is_dir():
-            raise ValueError(f"--data is {folder}, no folder; give the one of all data sets")
-        os.environ["TREEFOLD_DATA"] = str(folder.resolve())
 
 
 @app.command(name="list")
@@ -70,16 +39,16 @@ def list_() -> None:
 
 @app.command
 def train(
-    recipe: str,
+    recipe: Recipe,
     *,
     preset: Preset = "quick",
-    seed: int = 0,
+    seed: Annotated[int, Parameter(help="Of data, weights and order.")] = 0,
     out: Out = Path("runs"),
     set_: Assignments = None,
     data: Data = None,
     machine: Where = HERE,
     json_lines: Annotated[bool, Parameter(help="Print events as lines of JSON.")] = False,
-    debug: bool = False,
+    debug: Debug = False,
 ) -> None:
     """Train one row, such as second-minimum/binary-gru, or go on with it; leaves a record.
 
@@ -94,7 +63,7 @@ def train(
 
 @app.command
 def sweep(
-    recipe: str,
+    recipe: Recipe,
     *,
     preset: Preset = "quick",
     seeds: Annotated[
@@ -107,11 +76,12 @@ def sweep(
         int | None, Parameter(help="Runs at once; one per core if not given.")
     ] = None,
     slurm: Annotated[
-        list[str] | None, Parameter(help="Submit to SLURM, with parameters such as partition=gpu.")
+        list[str] | None,
+        Parameter(negative=(), help="Submit to SLURM, with parameters such as partition=gpu."),
     ] = None,
     device: Annotated[str, Parameter(help="Of every run: cpu, cuda, mps or auto.")] = "cpu",
     precision: Annotated[str, Parameter(help="Of every run, as for train.")] = "32-true",
-    debug: bool = False,
+    debug: Debug = False,
 ) -> None:
     """Train every row of an experiment with several seeds, several at once, one thread each.
 
@@ -126,7 +96,7 @@ def sweep(
 
 
 @app.command
-def resume(run: Path, *, data: Data = None, machine: Where = HERE, debug: bool = False) -> None:
+def resume(run: Run, *, data: Data = None, machine: Where = HERE, debug: Debug = False) -> None:
     """Go on with a run that was stopped, from its folder alone.
 
     Device, precision, processes and threads are those it was begun with, if not given.
@@ -140,7 +110,7 @@ def resume(run: Path, *, data: Data = None, machine: Where = HERE, debug: bool =
 
 @app.command
 def evaluate(
-    run: Path,
+    run: Run,
     *,
     sizes: Annotated[
         str | None, Parameter(help="Set sizes, such as 1-16,32,1000, or splits of graphs: test.")
@@ -150,7 +120,7 @@ def evaluate(
     ] = -1,
     data: Data = None,
     machine: Where = HERE,
-    debug: bool = False,
+    debug: Debug = False,
 ) -> None:
     """Score a run's best checkpoint on sets of given sizes, or on splits of graphs."""
     with as_one_line(debug):
@@ -161,7 +131,13 @@ def evaluate(
 
 
 @app.command
-def laws(run: Path, *, num_draws: int = 1024, data: Data = None, debug: bool = False) -> None:
+def laws(
+    run: Run,
+    *,
+    num_draws: Annotated[int, Parameter(help="Of elements, for each law.")] = 1024,
+    data: Data = None,
+    debug: Debug = False,
+) -> None:
     """Print how far a run's learned operator is from the laws of a commutative monoid.
 
     The run is its folder, or a checkpoint in it.
@@ -175,7 +151,7 @@ def laws(run: Path, *, num_draws: int = 1024, data: Data = None, debug: bool = F
 
 @app.command
 def fold(
-    run: Path,
+    run: Run,
     source: Annotated[Path, Parameter(help="A Parquet file, or a folder of them.")],
     *,
     key: Annotated[str, Parameter(help="The column to group by.")],
@@ -185,7 +161,7 @@ def fold(
     address: Annotated[
         str | None, Parameter(help="Of a Ray cluster; this machine if not given.")
     ] = None,
-    debug: bool = False,
+    debug: Debug = False,
 ) -> None:
     """Fold a table by key with a run's trained model, on Ray.
 
@@ -199,7 +175,7 @@ def fold(
 
 
 @app.command
-def report(runs: Path = Path("runs"), *, out: Path | None = None, debug: bool = False) -> None:
+def report(runs: Path = Path("runs"), *, out: Path | None = None, debug: Debug = False) -> None:
     """Write a page, figures and tables from all records below a folder."""
     with as_one_line(debug):
         from treefold.cli.reporting import report_runs
@@ -219,7 +195,7 @@ def bench(
     set_: Assignments = None,
     out: Out = Path("runs"),
     machine: Where = HERE,
-    debug: bool = False,
+    debug: Debug = False,
 ) -> None:
     """Time an epoch of 2nd-minimum training for sets of given sizes, the paper's by default."""
     with as_one_line(debug):
@@ -257,10 +233,10 @@ def compare(
     seconds: Annotated[
         float | None, Parameter(help="Of training for every run, instead of epochs.")
     ] = None,
-    channels: int = 32,
-    layers: int = 2,
-    batch_size: int = 64,
-    learning_rate: float = 3e-3,
+    channels: Annotated[int, Parameter(help="Width of the GNN.")] = 32,
+    layers: Annotated[int, Parameter(help="Of message passing.")] = 2,
+    batch_size: Annotated[int, Parameter(help="Graphs per step.")] = 64,
+    learning_rate: Annotated[float, Parameter(help="Of Adam, for all alike.")] = 3e-3,
     task: Annotated[
         str | None,
         Parameter(help="classification or regression, where y does not tell."),
@@ -272,7 +248,7 @@ def compare(
         Path | None, Parameter(help="For runs and page; runs/compare/NAME if not given.")
     ] = None,
     machine: Where = HERE,
-    debug: bool = False,
+    debug: Debug = False,
 ) -> None:
     """Compare aggregators on your own graphs, and say which to pick and why.
 
@@ -289,7 +265,11 @@ def compare(
         if epochs is None and seconds is None:
             epochs = EPOCHS
         budget = Budget(epochs, seconds, batch_size, learning_rate)
-        plan = Plan(parse_aggregators(aggregators), seeds, budget, Size(channels, layers))
+        size = Size(channels, layers)
+
+        def plan() -> Plan:
+            return Plan(parse_aggregators(aggregators), seeds, budget, size)
+
         compare_aggregators(dataset, data, task, metric, plan, out, machine)
 
 

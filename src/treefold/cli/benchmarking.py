@@ -11,7 +11,7 @@ from treefold.experiments.set_routine import parse_sizes
 from treefold.experiments.speed import time_experiment
 
 if TYPE_CHECKING:
-    from treefold.cli.app import Machine
+    from treefold.cli.options import Machine
 
 
 def bench_rows(

@@ -18,13 +18,14 @@ from treefold.experiments.overrides import override
 from treefold.experiments.run import run
 from treefold.experiments.set_routine import parse_sizes as parse_sizes
 from treefold.records import Record, num_cores
+from treefold.tasks import SET_TASKS
 from treefold.training.precision import FULL
 from treefold.training.signals import stop_on_signals
 from treefold.training.violations import laws_of, states_of
 from treefold.training.world import World, under_torchrun
 
 if TYPE_CHECKING:
-    from treefold.cli.app import Machine
+    from treefold.cli.options import Machine
 
 LONGEST_NAME = 200
 """In bytes; file systems take 255, and a manifest's name is longer than a folder's."""
@@ -41,7 +42,7 @@ def list_everything() -> None:
         print(f"presets for {kind}")
         for name, preset in family.presets.items():
             print(f"  {name}: {preset.about}")
-    print(f"aggregators\n  {', '.join(AGGREGATORS)}")
+    print(f"aggregators, each a row of {', '.join(SET_TASKS)} too\n  {', '.join(AGGREGATORS)}")
 
 
 def train_rows(

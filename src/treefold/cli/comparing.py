@@ -1,6 +1,7 @@
 """What `treefold compare` does."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from treefold.training.fit import Progress
 from treefold.training.precision import FULL
 
 if TYPE_CHECKING:
-    from treefold.cli.app import Machine
+    from treefold.cli.options import Machine
 
 
 def compare_aggregators(
@@ -21,18 +22,23 @@ def compare_aggregators(
     data: Path | None,
     kind: str | None,
     metric: str | None,
-    plan: Plan,
+    make_plan: Callable[[], Plan],
     out: Path | None,
     machine: "Machine",
 ) -> None:
-    """Run what is not done yet, write the page, and say what to pick."""
+    """Run what is not done yet, write the page, and say what to pick.
+
+    The plan is made once the data is there: a Python file may register aggregators of its own.
+    """
     processes, precision = machine.processes or 1, machine.precision or FULL
     if processes != 1 or precision != FULL:
         raise ValueError(
             f"compare trains in 1 process with {FULL}, not in {processes} with {precision}; leave "
             "these options out"
         )
-    found = load_dataset(dataset, data, kind, metric)
+    if not dataset.endswith(".py"):
+        make_plan()  # then a wrong name is found out before any data is read
+    found, plan = load_dataset(dataset, data, kind, metric), make_plan()
     folder = out or Path("runs") / "compare" / found.name
     print(_said(found), flush=True)
     with choose_display(json_lines=False) as display:

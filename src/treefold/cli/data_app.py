@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from treefold.cli.errors import as_one_line
+from treefold.cli.options import Debug
 
 data_app = App(name="data", help="Data sets of real graphs: zinc, molhiv, mnist, cifar10.")
 
@@ -21,7 +22,7 @@ def data_fetch(
     sha256: Annotated[
         str | None, Parameter(help="What the SHA-256 of the archive must be, if you know it.")
     ] = None,
-    debug: bool = False,
+    debug: Debug = False,
 ) -> None:
     """Download a data set from its publisher, check it, and convert it into safe files.
 
@@ -47,7 +48,7 @@ def data_build_zinc(
     ],
     *,
     out: Annotated[Path, Parameter(help="Gets the folder ZINC; give it to --data afterwards.")],
-    debug: bool = False,
+    debug: Debug = False,
 ) -> None:
     """Make graphs and targets (penalised logP) of molecules, as in ZINC, with RDKit.
 
@@ -81,7 +82,7 @@ def data_build_superpixels(
     compactness: Annotated[
         float | None, Parameter(help="Of SLIC; 0.25 if grey, 10 in colour.")
     ] = None,
-    debug: bool = False,
+    debug: Debug = False,
 ) -> None:
     """Make graphs of superpixels from images, as in MNIST and CIFAR10, with scikit-image.
 

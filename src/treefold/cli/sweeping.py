@@ -31,7 +31,7 @@ from treefold.records.record import FILE_NAME
 from treefold.training.precision import FULL, check_precision
 
 if TYPE_CHECKING:
-    from treefold.cli.app import Machine
+    from treefold.cli.options import Machine
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,12 @@ def best_model(folder: Path, experiment: Experiment) -> nn.Module:
     """
     checkpoint = CheckpointStore(folder / CHECKPOINTS, "best").load()
     if checkpoint is None:
-        raise ValueError(f"{folder} has no best checkpoint yet; train it first")
+        done = Record.read(folder).status == "finished"
+        raise ValueError(
+            f"{folder} is a record without its weights; give the folder in which it was trained"
+            if done
+            else f"{folder} has no best checkpoint yet; train it first"
+        )
     model = _typed_as(checkpoint, build_model(experiment))
     restore(checkpoint, rng=False, model=model)
     return model.eval()

@@ -1,5 +1,10 @@
 """How loops are compiled here: at their first use, for the types they meet, and kept on disk."""
 
+import logging
+import threading
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+
 import numpy as np
 from numba import njit
 
@@ -10,6 +15,28 @@ compiled = njit(**_OPTIONS)
 on_threads = njit(parallel=True, **_OPTIONS)
 in_place = njit(inline="always", **_OPTIONS)
 """Compiled anew wherever it is called, with what is known there."""
+
+
+SECONDS_OF_SILENCE = 2.0
+_log = logging.getLogger("treefold")
+_called: set[Hashable] = set()
+
+
+@contextmanager
+def tells_if_slow(call: Hashable) -> Iterator[None]:
+    """Inside is a call that may compile loops, if it is the first; if that takes long, say so."""
+    if call in _called:
+        yield
+        return
+    words = "treefold: compiling loops for this machine; once, and up to a minute"
+    timer = threading.Timer(SECONDS_OF_SILENCE, _log.warning, [words])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    _called.add(call)
 
 
 @compiled

@@ -35,9 +35,13 @@ def as_sets(sets: Integers, num_sets: int, device: torch.device) -> Int[Tensor, 
 
 
 def sets_of_rows(
-    sets: Integers, rows: State, num_sets: int, device: torch.device
+    sets: Integers | None, rows: State, num_sets: int, device: torch.device
 ) -> Int[Tensor, " n"]:
-    """The set of each row, from one set for all or one for each."""
+    """The set of each row, from one set for all or one for each; None where there is but one."""
+    if sets is None:
+        if num_sets != 1:
+            raise ValueError(f"there are {num_sets} sets; say with `sets=` which the rows are for")
+        sets = 0
     found, count = as_sets(sets, num_sets, device), num_rows(rows)
     if found.numel() not in (1, count):
         raise ValueError(f"{found.numel()} sets for {count} rows; expected one, or one each")

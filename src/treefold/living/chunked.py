@@ -23,10 +23,10 @@ from treefold.shapes import Float
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some rows, and the set they belong to, or the set of each."""
+    """Some rows, and the set they belong to, or the set of each; None where there is but one."""
 
     rows: Tensor
-    sets: Integers = 0
+    sets: Integers | None = None
 
 
 def fold_chunks(

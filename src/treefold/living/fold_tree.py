@@ -84,8 +84,11 @@ class FoldTree:
         return self._arena.num_bytes + self._elements.num_bytes
 
     @torch.no_grad()
-    def insert(self, rows: State, sets: Integers = 0) -> Int[Tensor, " n"]:
-        """Add elements to sets, one set for all or one for each; returns their handles."""
+    def insert(self, rows: State, sets: Integers | None = None) -> Int[Tensor, " n"]:
+        """Add elements to sets, one set for all or one for each; returns their handles.
+
+        Where there are several sets, `sets` must be given.
+        """
         rows, arena = rows_like(self._arena.like, rows), self._arena
         sets, order = sets_of_rows(sets, rows, self.num_sets, self._device).sort(stable=True)
         touched, counts = torch.unique_consecutive(sets, return_counts=True)

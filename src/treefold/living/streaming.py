@@ -82,8 +82,10 @@ class StreamingFold:
         return bytes_of(kept)
 
     @torch.no_grad()
-    def feed(self, rows: State, sets: Integers = 0) -> None:
+    def feed(self, rows: State, sets: Integers | None = None) -> None:
         """Take in a chunk: rows `[n, *feature]` of one set, or with the set of each.
+
+        Where there are several sets, `sets` must be given.
 
         If the operator raises an error, nothing is taken in.
         """

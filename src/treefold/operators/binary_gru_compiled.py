@@ -11,7 +11,7 @@ from treefold.kernels.binary_gru_ends import Cell, Ends, Gradients
 from treefold.kernels.binary_gru_fold import fold, fold_back
 from treefold.kernels.binary_gru_levels import MIN_NUMBERS, Tree
 from treefold.kernels.binary_gru_rooms import Size
-from treefold.kernels.compiling import width_of
+from treefold.kernels.compiling import tells_if_slow, width_of
 from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.compiled_threads import max_parts
 from treefold.operators.workspace import Lease
@@ -47,12 +47,13 @@ class CompiledLoops:
         shown = x.new_empty(size.num_states if work.shows_nodes else 0, *work.row_shape)
         kept, room = Lease((size.num_kept,), x), Lease((size.num_forward,), x)
         memory = _Memory(*_ends_and_tree(work), shown.numpy(), kept)
-        fold(
-            x.numpy(),
-            Cell(*[parameter.contiguous().numpy() for parameter in parameters]),
-            *(memory.ends, memory.tree, memory.shown, kept.tensor.numpy()),
-            *(groups.numpy(), room.tensor.numpy(), size, _threads_together(size)),
-        )
+        with tells_if_slow((fold, size.channels)):
+            fold(
+                x.numpy(),
+                Cell(*[parameter.contiguous().numpy() for parameter in parameters]),
+                *(memory.ends, memory.tree, memory.shown, kept.tensor.numpy()),
+                *(groups.numpy(), room.tensor.numpy(), size, _threads_together(size)),
+            )
         return shown[work.plan.num_rows :] if work.shows_nodes else None, memory
 
     def backward(
@@ -69,13 +70,14 @@ class CompiledLoops:
         grad_x, grad_weight = torch.empty_like(x), x.new_empty(size.weight_shape)
         grad_bias, grad_identity = x.new_empty(2, 3 * size.channels), x.new_empty(size.channels)
         grads = (grad_x, grad_weight, grad_bias, grad_identity)
-        fold_back(
-            *(x.numpy(), memory.ends, memory.tree, memory.shown, memory.kept.tensor.numpy()),
-            none if grad_groups is None else grad_groups.numpy(),
-            none if grad_nodes is None else grad_nodes.numpy(),
-            Gradients(*[grad.numpy() for grad in grads]),
-            *(room.tensor.numpy(), size, _threads_together(size)),
-        )
+        with tells_if_slow((fold_back, size.channels)):
+            fold_back(
+                *(x.numpy(), memory.ends, memory.tree, memory.shown, memory.kept.tensor.numpy()),
+                none if grad_groups is None else grad_groups.numpy(),
+                none if grad_nodes is None else grad_nodes.numpy(),
+                Gradients(*[grad.numpy() for grad in grads]),
+                *(room.tensor.numpy(), size, _threads_together(size)),
+            )
         return grad_x, *grad_weight.chunk(2), *grad_bias.unbind(), grad_identity
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from treefold.kernels.compiling import tells_if_slow
 from treefold.kernels.gru_bias import bias_gradient, bias_of_kinds
 from treefold.kernels.gru_chain import run, run_back
 from treefold.operators.binary_gru_kernel import NUM_KEPT
@@ -25,17 +26,18 @@ def run_along(
     num_rows, channels = rows.shape
     from_rows, states = rows @ weight_ih.t(), torch.empty(num_rows, channels)
     kept = rows.new_empty(num_rows, NUM_KEPT * channels)
-    run(
-        _cuts(batch_sizes, channels),
-        batch_sizes.numpy(),
-        from_rows.numpy(),
-        start.contiguous().numpy(),
-        weight_hh.contiguous().numpy(),
-        bias_of_kinds(bias_ih.contiguous().numpy(), bias_hh.contiguous().numpy()),
-        states.numpy(),
-        kept.numpy(),
-        np.empty((len(start), NUM_PROJECTIONS * channels), np.float32),
-    )
+    with tells_if_slow(run):
+        run(
+            _cuts(batch_sizes, channels),
+            batch_sizes.numpy(),
+            from_rows.numpy(),
+            start.contiguous().numpy(),
+            weight_hh.contiguous().numpy(),
+            bias_of_kinds(bias_ih.contiguous().numpy(), bias_hh.contiguous().numpy()),
+            states.numpy(),
+            kept.numpy(),
+            np.empty((len(start), NUM_PROJECTIONS * channels), np.float32),
+        )
     return states, kept
 
 
@@ -55,17 +57,18 @@ def run_back_along(
     to_projections = rows.new_empty(num_rows, 2 * NUM_PROJECTIONS * channels)
     earlier = torch.empty_like(states)
     sums = np.zeros((cuts.size - 1, NUM_KEPT * channels), np.float32)
-    run_back(
-        cuts,
-        batch_sizes.numpy(),
-        weight_hh.contiguous().numpy(),
-        start.contiguous().numpy(),
-        states.numpy(),
-        kept.numpy(),
-        (grad_states.numpy(), grad_start.numpy(), to_projections.numpy()),
-        earlier.numpy(),
-        sums,
-    )
+    with tells_if_slow(run_back):
+        run_back(
+            cuts,
+            batch_sizes.numpy(),
+            weight_hh.contiguous().numpy(),
+            start.contiguous().numpy(),
+            states.numpy(),
+            kept.numpy(),
+            (grad_states.numpy(), grad_start.numpy(), to_projections.numpy()),
+            earlier.numpy(),
+            sums,
+        )
     to_rows, to_states = to_projections.chunk(2, 1)
     to_bias = rows.new_empty(2, NUM_PROJECTIONS * channels)
     bias_gradient(sums.sum(0), to_bias.numpy())

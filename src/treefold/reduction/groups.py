@@ -36,16 +36,16 @@ class Groups:
         """Row `i` belongs to group `index[i]`; rows of a group keep their order."""
         _require_integers("index", index)
         lowest, highest = _range(index)
+        if lowest < 0:
+            raise ValueError(f"index holds {lowest}; expected values from 0 on")
         if num_groups is None:
             num_groups = highest + 1
         if num_groups < 0:
             raise ValueError(f"the number of groups is {num_groups}; expected 0 or more")
-        if lowest < 0 or highest >= num_groups:
-            wrong = lowest if lowest < 0 else highest
+        if highest >= num_groups:
             expected = f"values from 0 to {num_groups - 1}" if num_groups else "no entries"
             raise ValueError(
-                f"index holds {wrong}, expected {expected}; "
-                f"{'remove negative entries' if wrong < 0 else 'give a larger number of groups'}"
+                f"index holds {highest}, expected {expected}; give a larger number of groups"
             )
         index = index.long()
         sizes = torch.bincount(index, minlength=num_groups)

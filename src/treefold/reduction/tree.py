@@ -77,6 +77,8 @@ def fold_nodes(op: Monoid | BinaryFunction, leaves: State, plan: TreePlan) -> St
         pairs, waiting = _split(rows, [2 * level.num_pairs, level.num_waiting])
         left, right = _neighbours(pairs)
         made.append(op(left, right))
+        if len(made) == 1:
+            _require_closed(op, left, made[0])
         pool = _cat([made[-1], waiting]) if level.num_waiting else made[-1]
     return _cat(made)
 
@@ -108,6 +110,17 @@ def collect_groups(
 def _require_rows(x: Rows, plan: TreePlan) -> None:
     if num_rows(x) != plan.num_rows:
         raise ValueError(f"there are {num_rows(x)} rows, but the plan is for {plan.num_rows}")
+
+
+def _require_closed(op: Monoid | BinaryFunction, given: State, made: State) -> None:
+    """Two elements give an element: refuse an operator whose results have other shapes."""
+    had, has = ([tuple(part.shape) for part in tensors_of(state)] for state in (given, made))
+    if had != has:
+        given_as, made_as = (", ".join(map(str, shapes)) for shapes in (had, has))
+        raise ValueError(
+            f"{type(op).__name__} makes {made_as} from two stacks of {given_as}; expected the same "
+            "shape again, so that its results can be combined further"
+        )
 
 
 def _first(state: State, count: int) -> State:

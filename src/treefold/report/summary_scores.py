@@ -31,7 +31,8 @@ def opening(groups: Sequence[Group], styles: dict[str, Style]) -> Text:
     first = groups[0]
     largest, sizes = largest_in_training(first), sorted(first.accuracy_by_size())
     words = f"{first.experiment} ({note_of(groups, styles)}): {_compared(groups, styles)}"
-    words += f" learned to {asked}" if (asked := _asked(first)) else " were trained"
+    words += " were trained" if len(groups) > 1 else " was trained"
+    words += f" to {asked}" if (asked := _asked(first)) else ""
     words += f", from sets of at most {largest}" if largest else ""
     return (words + (f"; tested on sets of up to {sizes[-1]}." if sizes else "."),)
 

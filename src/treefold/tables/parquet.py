@@ -1,5 +1,6 @@
 """A Parquet table folded by key on Ray: partial states where rows lie, merged by the operator."""
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -163,6 +164,7 @@ def on_ray(address: str | None = None, progress: bool = True) -> Iterator[None]:
             log_to_driver=False,
             **({} if address else here),
         )
+    logging.getLogger("ray.data").setLevel(logging.WARNING)  # it tells of every plan it makes
     context = ray.data.DataContext.get_current()
     before, context.enable_progress_bars = context.enable_progress_bars, progress
     try:
