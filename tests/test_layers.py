@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "report": {"numpy", "plotly", "matplotlib", "treefold.records", "treefold.report"},
     "comparing": {
         *{"torch", "torch_geometric", "torchmetrics", *CORE, "treefold.tasks", "treefold.records"},
-        *{"treefold.training", "treefold.experiments", "treefold.report", "treefold.comparing"},
+        *{"treefold.training", "treefold.report", "treefold.comparing"},
     },
     "cli": {
         *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from treefold.cli.commands import parse_sizes, run_folder
+from treefold.cli.commands import run_folder
 from treefold.cli.options import Machine
 from treefold.cli.sweeping import manifest
+from treefold.experiments.set_routine import parse_sizes
 from treefold.records import MetricsLog, Record
 
 TINY_CHANGES = ["training.epochs=1", "task.num_train=64", "model.channels=8",

@@ -12,8 +12,8 @@ import torch
 from treefold.cli import commands
 from treefold.cli.commands import evaluate_run, print_laws, resume_run, train_rows, world_of
 from treefold.cli.options import Machine, app
-from treefold.experiments.trainer import Stopped
 from treefold.records import MetricsLog, Record
+from treefold.training.signals import Stopped
 from treefold.training.world import DEVICES, World, _layout, require_device
 
 TINY = ["training.epochs=1", "training.batch_size=32", "model.channels=8", "task.num_train=65",

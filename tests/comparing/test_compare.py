@@ -10,8 +10,8 @@ from comparing.graph_sets import graph_classes, graph_numbers, one_graph
 
 from treefold.comparing import Budget, Listener, Plan, Size, collect, compare, dataset_of
 from treefold.comparing.run import Onlooker, Run
-from treefold.experiments.trainer import Stopped
 from treefold.records import MetricsLog, Record
+from treefold.training.signals import Stopped
 from treefold.training.world import World
 
 DATA = dataset_of("mine", collect(graph_classes()))

@@ -11,9 +11,10 @@ from treefold.experiments.catalogue import find_experiment
 from treefold.experiments.loading import best_model
 from treefold.experiments.overrides import override
 from treefold.experiments.run import run
-from treefold.experiments.trainer import Stopped, Watcher
+from treefold.experiments.trainer import Watcher
 from treefold.records import MetricsLog, Record
 from treefold.training.precision import PRECISIONS
+from treefold.training.signals import Stopped
 from treefold.training.world import World
 
 SETS = [

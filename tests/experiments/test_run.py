@@ -18,7 +18,7 @@ from treefold.experiments.overrides import override
 from treefold.experiments.recipe import Evaluation
 from treefold.experiments.run import run
 from treefold.experiments.set_experiments import find_experiment
-from treefold.experiments.trainer import Standing, Stopped, Trainer, Watcher
+from treefold.experiments.trainer import Trainer, Watcher
 from treefold.records import (
     FolderInUse,
     MetricsLog,
@@ -29,7 +29,7 @@ from treefold.records import (
 )
 from treefold.tasks import SET_TASKS
 from treefold.training.fit import NonFinite
-from treefold.training.signals import StopRequest
+from treefold.training.signals import Stopped, StopRequest
 from treefold.training.world import World
 
 SMALL = [
@@ -464,12 +464,6 @@ def test_a_run_without_progress_stops_when_its_patience_ends(tmp_path, world):
     assert record.status == "finished"
     assert (record.epochs, record.metrics["best_epoch"]) == (3, 1)
     assert train(tmp_path, world, stuck) == record
-
-
-def test_a_standing_from_before_is_understood():
-    old = {"best_accuracy": 0.5, "best_epoch": 2, "seconds": 3.0}
-    assert Standing.of_state(old) == Standing(best=0.5, best_epoch=2, seconds=3.0)
-    assert Standing.of_state(dataclasses.asdict(Standing())) == Standing()
 
 
 def test_run_folders_hold_no_pickle(undisturbed):

@@ -1,7 +1,6 @@
 """What is saved is loaded under the operator that made it, to its last option, and no other."""
 
 import copy
-import logging
 
 import pytest
 import torch
@@ -9,10 +8,9 @@ from torch import nn
 from trees import normal
 
 from treefold.algebra import Max, Sum
-from treefold.living import FoldTree, StreamingFold
-from treefold.living import saving as saving_module
-from treefold.living.fingerprint import _first_fingerprint, fingerprint
-from treefold.operators import OPERATORS, BinaryMLP, Conjugated, GatedSelection
+from treefold.living import FoldTree
+from treefold.living.fingerprint import fingerprint
+from treefold.operators import OPERATORS, Conjugated, GatedSelection
 
 
 class Scaled:
@@ -94,17 +92,3 @@ def test_objects_that_hold_each_other_have_a_fingerprint():
     first, second = Scaled(1.0), Scaled(2.0)
     first.other, second.other = second, first
     assert fingerprint([first]) != fingerprint([second])
-
-
-def test_what_an_earlier_version_saved_is_loaded_with_a_warning(tmp_path, monkeypatch, caplog):
-    op = BinaryMLP(3)
-    fold = StreamingFold(op)
-    fold.feed(torch.randn(5, 3))
-    with monkeypatch.context() as patch:
-        patch.setattr(saving_module, "fingerprint", _first_fingerprint)
-        fold.save(tmp_path)
-    with caplog.at_level(logging.WARNING, "treefold"):
-        assert StreamingFold.load(tmp_path, op).value().equal(fold.value())
-    assert "saved by an earlier treefold" in caplog.text
-    with pytest.raises(ValueError, match="another operator"):
-        StreamingFold.load(tmp_path, BinaryMLP(3))

@@ -59,13 +59,6 @@ def test_going_on_from_any_step_gives_the_same_losses(world):
         assert torch.equal(one, other)
 
 
-def test_a_run_from_before_goes_on_with_its_sums():
-    old = {"epoch": 3, "step": 2, "loss": 1.5, "correct": 8, "sets": 32, "penalties": {}}
-    progress = Progress.of_state(old)
-    assert progress.means() == {"loss": 1.5 / 32, "accuracy": 0.25}
-    assert Progress.of_state(progress.state()) == progress
-
-
 def test_batches_may_be_the_same_in_every_epoch(world):
     _, _, schedule, (wrapped, wrapped_optimizer) = parts(world)
     taken = []

@@ -16,7 +16,6 @@ from treefold.experiments.catalogue import FAMILIES, find_experiment
 from treefold.experiments.loading import best_model, experiment_of, run_of
 from treefold.experiments.overrides import override
 from treefold.experiments.run import run
-from treefold.experiments.set_routine import parse_sizes as parse_sizes
 from treefold.records import Record, num_cores
 from treefold.tasks import SET_TASKS
 from treefold.training.precision import FULL

@@ -8,6 +8,7 @@ from rich.progress import DownloadColumn, TransferSpeedColumn
 from treefold.cli.counting import bar_or_lines
 from treefold.tasks.realworld import GRAPH_TASKS, Fetched, data_folder, fetch
 from treefold.tasks.realworld.download import Progress as Told
+from treefold.tasks.splits import SPLITS
 
 
 def fetch_data(name: str, into: Path | None, sha256: str | None) -> None:
@@ -16,7 +17,7 @@ def fetch_data(name: str, into: Path | None, sha256: str | None) -> None:
         fetched = fetch(name, into, sha256=sha256, progress=told)
     print(_said(name, fetched), flush=True)
     task = GRAPH_TASKS[name]()
-    sizes = {split: len(task.split(split, into)) for split in ("train", "val", "test")}
+    sizes = {split: len(task.split(split, into)) for split in SPLITS}
     print("  ".join(f"{split} {size:,}" for split, size in sizes.items()) + " graphs")
     if into is not None and into.expanduser() != data_folder():
         print(f"to use it, set TREEFOLD_DATA={into}")

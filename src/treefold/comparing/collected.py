@@ -12,8 +12,7 @@ from torch_geometric.data import Data
 
 from treefold.shapes import Int, Shaped
 from treefold.tasks.ragged import starts
-
-SPLITS = ("train", "val", "test")
+from treefold.tasks.splits import SPLITS
 
 
 @dataclass(frozen=True, eq=False)

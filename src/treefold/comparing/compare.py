@@ -9,11 +9,10 @@ from typing import Any
 from treefold.comparing.dataset import Dataset
 from treefold.comparing.plan import Plan
 from treefold.comparing.run import Onlooker, Run
-from treefold.experiments.trainer import Stopped
 from treefold.records import MetricsLog, Record, as_json, check_writable, found_record
 from treefold.records.metrics_log import FILE_NAME as LOG_NAME
 from treefold.training.fit import NonFinite
-from treefold.training.signals import stop_on_signals
+from treefold.training.signals import Stopped, stop_on_signals
 from treefold.training.world import World
 
 

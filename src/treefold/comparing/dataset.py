@@ -17,6 +17,7 @@ from treefold.comparing.splits import splits_of
 from treefold.shapes import Int
 from treefold.tasks.ragged import starts
 from treefold.tasks.realworld import Categories, GraphStore, Numbers
+from treefold.tasks.splits import SPLITS
 
 MOST_CATEGORIES = 100_000
 
@@ -105,7 +106,7 @@ def dataset_of(
 
 def _require_classes(question: Question, answers: Mapping[str, Tensor]) -> None:
     """Two classes to learn from; for ROC-AUC, which compares classes, to be scored on too."""
-    splits = ("train", "val", "test") if question.metric == "roc-auc" else ("train",)
+    splits = SPLITS if question.metric == "roc-auc" else ("train",)
     for split in splits if question.kind == "classification" else ():
         if len(answers[split].unique()) < 2:
             raise ValueError(

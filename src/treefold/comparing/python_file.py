@@ -9,7 +9,8 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from treefold.comparing.collected import SPLITS, Collected, collect, collect_splits
+from treefold.comparing.collected import Collected, collect, collect_splits
+from treefold.tasks.splits import SPLITS
 
 FUNCTION = "dataset"
 _MODULE = "treefold_compared_dataset"

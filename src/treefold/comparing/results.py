@@ -9,6 +9,7 @@ from typing import Any
 from treefold.report.groups import Group
 from treefold.report.spread import Spread
 from treefold.report.styles import Style
+from treefold.tasks.splits import SPLITS
 
 LAW = "law:"
 STUDENT = {2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23}
@@ -116,7 +117,7 @@ def read_results(groups: Sequence[Group], styles: dict[str, Style]) -> Results |
 
 def _result(group: Group, style: Style) -> Result | None:
     metric = group.runs[0].record.recipe["dataset"]["metric"]
-    spreads = [group.metric(f"{metric}@{split}") for split in ("train", "val", "test")]
+    spreads = [group.metric(f"{metric}@{split}") for split in SPLITS]
     seconds, memory = group.metric("seconds_per_epoch"), group.metric("step_memory")
     if None in spreads or seconds is None or memory is None:
         return None

@@ -15,9 +15,9 @@ from treefold.comparing.memory import peak_memory
 from treefold.comparing.network import SmallGNN, build_network
 from treefold.comparing.plan import Budget, Size
 from treefold.comparing.scores import Scoring
-from treefold.experiments.trainer import Stopped
+from treefold.tasks.splits import SPLITS
 from treefold.training.fit import Progress, fit, num_steps
-from treefold.training.signals import StopRequest
+from treefold.training.signals import Stopped, StopRequest
 from treefold.training.violations import violations_on
 from treefold.training.world import World
 
@@ -82,7 +82,7 @@ class Run:
         metric, device = self.dataset.question.metric, self.world.device
         assert self.standing.best_state is not None
         self.model.load_state_dict(self.standing.best_state)
-        scores = {f"{metric}@{name}": self._score(name) for name in ("train", "val", "test")}
+        scores = {f"{metric}@{name}": self._score(name) for name in SPLITS}
         laws = self._violations(device)
         return {
             **scores,

@@ -7,10 +7,11 @@ import torch
 from torch.nn import functional as F
 from torch_geometric.io import read_tu_data
 
-from treefold.comparing.collected import SPLITS, Collected
+from treefold.comparing.collected import Collected
 from treefold.comparing.python_file import read_python_file
 from treefold.tasks.realworld import GRAPH_TASKS, GraphStore, GraphTask, data_folder
 from treefold.tasks.realworld.building import built_task
+from treefold.tasks.splits import SPLITS
 
 
 def read_dataset(dataset: str, data: Path | None = None) -> tuple[str, Collected]:

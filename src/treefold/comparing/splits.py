@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treefold.comparing.collected import SPLITS, Collected
+from treefold.comparing.collected import Collected
 from treefold.comparing.question import Level
 from treefold.shapes import Bool, Int
 from treefold.tasks.ragged import rows_of
+from treefold.tasks.splits import SPLITS
 
 DEAL: dict[Level, tuple[int, ...]] = {
     "node": (0, 1, 2, 0, 0),

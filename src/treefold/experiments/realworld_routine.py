@@ -18,11 +18,11 @@ from treefold.tasks.realworld import (
     average_log_degree,
     differences_from_official,
 )
+from treefold.tasks.splits import SPLITS
 from treefold.training.answer_scores import AnswerScore, measure_of, num_correct, score_answers
 
 NUM_VIOLATION_GRAPHS = 64
 """Validation graphs on whose states law violations are measured."""
-SPLITS = ("train", "val", "test")
 
 
 class RealWorldRoutine(Routine):

@@ -14,7 +14,7 @@ from typing import Any
 from treefold.experiments.build import require_aggregator, routine_of
 from treefold.experiments.machine import as_override, on_machine
 from treefold.experiments.recipe import Experiment
-from treefold.experiments.trainer import CHECKPOINTS, Stopped, Trainer, Watcher
+from treefold.experiments.trainer import CHECKPOINTS, Trainer, Watcher
 from treefold.records import (
     Record,
     Status,
@@ -26,7 +26,7 @@ from treefold.records import (
     remove_leftovers,
 )
 from treefold.records.provenance import commit
-from treefold.training.signals import StopRequest, stop_on_signals
+from treefold.training.signals import Stopped, StopRequest, stop_on_signals
 from treefold.training.world import World
 
 _log = logging.getLogger("treefold")

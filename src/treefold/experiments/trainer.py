@@ -21,17 +21,13 @@ from treefold.experiments.build import (
 from treefold.experiments.recipe import Experiment
 from treefold.records import MetricsLog
 from treefold.training.fit import NonFinite, Progress, fit, is_finite
-from treefold.training.signals import StopRequest
+from treefold.training.signals import Stopped, StopRequest
 from treefold.training.state import capture, restore
 from treefold.training.tensorboard import TensorBoardLog
 from treefold.training.violations import violations_on
 from treefold.training.world import World
 
 CHECKPOINTS = "checkpoints"
-
-
-class Stopped(Exception):
-    """A run was asked to stop, and has saved its state."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +47,6 @@ class Standing:
     best_loss: float | None = None
     best_epoch: int = 0
     seconds: float = 0.0
-
-    @classmethod
-    def of_state(cls, state: dict[str, Any]) -> "Standing":
-        """From plain data, in which `best` was once `best_accuracy`."""
-        return cls(**{key.removesuffix("_accuracy"): value for key, value in state.items()})
 
 
 class Trainer:
@@ -123,7 +114,7 @@ class Trainer:
             )
         restore(best, rng=False, model=self.model)
         # Where the newest of the best was damaged, this is an older one, and says so.
-        chosen = Standing.of_state(best.state.get("standing", dataclasses.asdict(self.standing)))
+        chosen = Standing(**best.state["standing"])
         scores = self._scores(watcher, stop)
         return {
             "num_parameters": sum(p.numel() for p in self.model.parameters()),
@@ -266,8 +257,8 @@ class Trainer:
             return
         parts: dict[str, Any] = {"progress": {}, "standing": {}}
         restore(checkpoint, rng=False, **self._parts(), **parts)
-        self.progress = Progress.of_state(parts["progress"])
-        self.standing = Standing.of_state(parts["standing"])
+        self.progress = Progress(**parts["progress"])
+        self.standing = Standing(**parts["standing"])
         if self.world.rank == 0:
             self.log.truncate_after(self._epochs_done())
 

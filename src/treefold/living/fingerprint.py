@@ -7,8 +7,8 @@ from dataclasses import is_dataclass
 import torch
 from torch import Tensor, nn
 
-VERSION = "2:"
-"""What a fingerprint begins with; the first ones, which saw less, begin with nothing."""
+VERSION = "1:"
+"""What a fingerprint begins with, so that another way of making them can be told from this one."""
 
 _NO_OPTIONS = {*vars(nn.Module()), "training"}
 """What every module has; whether it is in training is not what it is."""
@@ -24,11 +24,6 @@ def fingerprint(parts: Sequence[object]) -> str:
     for text in _described(list(parts), set()):
         digest.update(len(text).to_bytes(8, "big") + text)
     return VERSION + digest.hexdigest()
-
-
-def is_made_by(code: str, parts: Sequence[object]) -> bool:
-    """Whether this is the fingerprint of these parts, in the way of its time."""
-    return code == (fingerprint(parts) if code.startswith(VERSION) else _first_fingerprint(parts))
 
 
 def _described(part: object, above: set[int]) -> Iterator[bytes]:
@@ -77,20 +72,6 @@ def _name(part: object) -> str:
     kind = f"{type(part).__module__}.{type(part).__qualname__}"
     said = "" if _has_options(part) else repr(part)
     return kind if " at 0x" in said else f"{kind} {said}"  # an address says nothing
-
-
-def _first_fingerprint(parts: Sequence[object]) -> str:
-    """The code of earlier versions, which saw the outermost class and the numbers of a module."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(f"{type(part).__module__}.{type(part).__qualname__}".encode())
-        if isinstance(part, nn.Module):
-            for name, tensor in part.state_dict().items():
-                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-                digest.update(_content(tensor))
-        elif type(part).__repr__ is not object.__repr__:  # that one says nothing but an address
-            digest.update(repr(part).encode())
-    return digest.hexdigest()
 
 
 def _content(tensor: Tensor) -> bytes:

@@ -1,6 +1,5 @@
 """Living sets on disk: tensors and a little plain data, checked before use, nothing unpickled."""
 
-import logging
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -14,9 +13,7 @@ from treefold.checkpoints import Checkpoint, CheckpointStore
 from treefold.living.arena import Arena
 from treefold.living.counter import Blocks, Levels
 from treefold.living.elements import Elements
-from treefold.living.fingerprint import VERSION, fingerprint, is_made_by
-
-_log = logging.getLogger("treefold")
+from treefold.living.fingerprint import fingerprint
 
 # How tensors make up a state: None for a tensor, or a tuple of such.
 Structure: TypeAlias = tuple[Any, ...] | None
@@ -51,18 +48,11 @@ def load_living(
     saved = CheckpointStore(Path(folder), kind, keep=1).load()
     if saved is None:
         raise ValueError(f"{folder} holds no saved {kind}; give the folder that `save` was given")
-    code = str(saved.state["made_by"])
-    if not is_made_by(code, parts):
+    if saved.state["made_by"] != fingerprint(parts):
         raise ValueError(
             f"the {kind} in {folder} was made by another operator than this "
             f"{type(parts[0]).__name__}, by other parameters or with other options: its nodes "
             "would not fit; make the operator as it was, and load its parameters first"
-        )
-    if not code.startswith(VERSION):
-        _log.warning(
-            "%s was saved by an earlier treefold, which did not note the options of the operator; "
-            "make sure that they are the same, and save it again",
-            folder,
         )
     device = device or _home_of(parts[0])
     return Checkpoint(

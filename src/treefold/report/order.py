@@ -9,7 +9,6 @@ ROWS = (
     "gated-selection",
     "binary-gru-assoc",
     "binary-gru",
-    "binary-gru-random",
     "binary-mlp",
     "conjugated-sum",
     "conjugated-max",

@@ -109,11 +109,6 @@ def score_table(
     )
 
 
-def accuracy_metrics(groups: Sequence[Group]) -> list[str]:
-    """The names of the accuracies in the records, by set size."""
-    return metrics_of(groups, ACCURACY)
-
-
 def metrics_of(groups: Sequence[Group], measure: Measure) -> list[str]:
     """The names of a measure's scores in the records, in the order of its table."""
     found = {name for g in groups for run in g.finished for name in run.record.metrics}

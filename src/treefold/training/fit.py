@@ -73,12 +73,6 @@ class Progress:
         """As plain data."""
         return dataclasses.asdict(self)
 
-    @classmethod
-    def of_state(cls, state: dict[str, Any]) -> "Progress":
-        """From plain data; what counted nothing but correct sets called them `correct`."""
-        old = {"counts": {"accuracy": float(state["correct"])}} if "correct" in state else {}
-        return cls(**{key: value for key, value in state.items() if key != "correct"} | old)
-
     def means(self) -> dict[str, float]:
         """The loss, what else was counted, and the law losses without weights, per example."""
         laws = {f"penalty:{law}": total for law, total in self.penalties.items()}

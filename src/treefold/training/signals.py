@@ -7,6 +7,10 @@ from contextlib import contextmanager
 from types import FrameType
 
 
+class Stopped(Exception):
+    """A run was asked to stop; what can be saved of it is saved."""
+
+
 class StopRequest:
     """Whether somebody has asked to stop; true from the first signal on."""
 

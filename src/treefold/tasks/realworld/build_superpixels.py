@@ -20,7 +20,7 @@ from treefold.tasks.realworld.images import BadImage, LabelledImage, LabelledIma
 from treefold.tasks.realworld.superpixels import Segmentation, SuperpixelGraph, superpixel_graph
 from treefold.tasks.realworld.task import GraphTask
 from treefold.tasks.realworld.tasks import CIFAR10, MNIST
-from treefold.tasks.realworld.zinc_files import SPLITS
+from treefold.tasks.splits import SPLITS
 
 
 def build_superpixels(

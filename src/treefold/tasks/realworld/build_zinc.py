@@ -23,7 +23,7 @@ from treefold.tasks.realworld.building import (
 )
 from treefold.tasks.realworld.molecules import Molecule, read_molecule
 from treefold.tasks.realworld.tasks import ZINC
-from treefold.tasks.realworld.zinc_files import SPLITS
+from treefold.tasks.splits import SPLITS
 
 SMILES, SPLIT = "smiles", "split"
 

@@ -13,7 +13,7 @@ from treefold.records import check_writable, remove_leftovers, write_atomically
 from treefold.tasks.realworld.folders import data_folder
 from treefold.tasks.realworld.task import GraphTask
 from treefold.tasks.realworld.tasks import CIFAR10, GRAPH_TASKS, MNIST
-from treefold.tasks.realworld.zinc_files import SPLITS
+from treefold.tasks.splits import SPLITS
 
 LEFT_OUT, BUILT = "left_out.csv", "built.json"
 SEED = 0

@@ -8,7 +8,7 @@ from treefold.tasks.realworld.folders import data_folder, read_receipt
 from treefold.tasks.realworld.graphs import GraphStore
 from treefold.tasks.realworld.task import GraphTask
 from treefold.tasks.realworld.tasks import ZINC
-from treefold.tasks.realworld.zinc_files import SPLITS
+from treefold.tasks.splits import SPLITS
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from treefold.tasks.cache import Arrays
 from treefold.tasks.realworld.arrays import RawGraph, stacked
 from treefold.tasks.realworld.plain_pickle import RefusedFile
-from treefold.tasks.realworld.zinc_files import SPLITS
+from treefold.tasks.splits import SPLITS
 
 _PARTS = ("x", "pos", "edge_index", "edge_attr", "y")
 

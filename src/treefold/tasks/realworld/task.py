@@ -14,7 +14,7 @@ from treefold.tasks.realworld.folders import data_folder, fingerprint, require_f
 from treefold.tasks.realworld.graphs import GraphStore, average_log_degree
 from treefold.tasks.realworld.inputs import Categories, Numbers
 from treefold.tasks.realworld.plain_pickle import RefusedFile
-from treefold.tasks.realworld.zinc_files import SPLITS
+from treefold.tasks.splits import SPLITS
 
 CONVERSION = 1
 """Of what the safe files hold: a new one makes them be written again."""

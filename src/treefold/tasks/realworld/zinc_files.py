@@ -8,8 +8,8 @@ import numpy as np
 from treefold.tasks.cache import Arrays
 from treefold.tasks.realworld.arrays import RawGraph, stacked
 from treefold.tasks.realworld.plain_pickle import PickledTensor, RefusedFile, load_plain
+from treefold.tasks.splits import SPLITS
 
-SPLITS = ("train", "val", "test")
 _PARTS = ("atom_type", "bond_type", "logP_SA_cycle_normalized")
 
 
