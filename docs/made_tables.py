@@ -37,11 +37,11 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def ours(metric: str, digits: int) -> Callable[[Group], str]:
-    """The mean over seeds."""
+    """The mean over seeds, with their standard deviation where there are several."""
 
     def cell(group: Group) -> str:
         found = group.metric(metric)
-        return f"{found.mean:.{digits}f}" if found else NONE
+        return _with_spread(found.mean, found.deviation, digits) if found else NONE
 
     return cell
 
@@ -51,9 +51,13 @@ def paper(metric: str, digits: int) -> Callable[[Group], str]:
 
     def cell(group: Group) -> str:
         found = group.reported(metric)
-        return f"{found.value:.{digits}f}" if found else NONE
+        return _with_spread(found.value, found.spread, digits) if found else NONE
 
     return cell
+
+
+def _with_spread(value: float, spread: float | None, digits: int) -> str:
+    return f"{value:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
 
 
 def seeds(group: Group) -> str:

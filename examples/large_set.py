@@ -33,7 +33,7 @@ def main(num_elements: int, width: int) -> None:
         for chunk in chunks(num_elements, width):
             fold.feed(encode(chunk))
     print(f"{int(fold.sizes[0])} elements, {fold.num_states} states, {fold.num_bytes} bytes kept")
-    print(f"another merge order: {fold.spread()}")
+    print(f"another merge order (random weights): {fold.spread()}")
     out = treefold.fold_chunks(operator, lambda: chunks(num_elements, width), encode=encode)
     out.square().sum().backward()
     apart = float((out.detach() - fold.value()).abs().max())

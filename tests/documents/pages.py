@@ -26,6 +26,7 @@ PAGES = [
 SAVED = re.compile(r"# (\w+\.py): save this as a file\n")
 SMALL = re.compile(r"\b(quick|standard)\b")
 HERE = ("list", "train", "sweep", "evaluate", "laws", "report")
+RESULTS = ROOT / "results"
 PROGRAMS = {"treefold": ["-m", "treefold.cli"], "torchrun": ["-m", "torch.distributed.run"]}
 
 
@@ -59,7 +60,8 @@ def run_command(words: list[str], folder: Path) -> None:
         return
     if program not in PROGRAMS:
         raise ValueError(f"{program} is not run here; use one of {', '.join(PROGRAMS)} or make")
-    small = [SMALL.sub("smoke", word) for word in arguments]
+    published = f"{RESULTS.name}/"
+    small = [w if w.startswith(published) else SMALL.sub("smoke", w) for w in arguments]
     if program == "treefold" and arguments[0] in ("train", "evaluate"):
         small += ["--threads", "1"]  # tests share their cores
     if program == "treefold" and arguments[0] in HERE and "--processes" not in arguments:
@@ -87,7 +89,8 @@ def run_here(arguments: list[str]) -> None:
 
 
 def run_page(page: Path, folder: Path, languages: tuple[str, ...] = ("python", "sh")) -> str:
-    """Run all snippets of a page, from `folder`; gives what they print."""
+    """Run all snippets of a page, from `folder`, where results/ is too; gives what they print."""
+    (folder / RESULTS.name).symlink_to(RESULTS)
     printed, namespace = io.StringIO(), {"__name__": "document"}
     with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
         for block in (block for block in blocks_of(page) if block.language in languages):

@@ -4,9 +4,14 @@ import importlib
 import json
 
 import pytest
+import torch
 from documents.numbers import MEASURED, missing, same, stray_claims, units_in, units_of_text
 from documents.pages import BUILT, PAGES, ROOT, name_of, run_page
 
+from treefold.experiments.build import routine_of
+from treefold.experiments.loading import best_model, experiment_of
+from treefold.experiments.set_routine import Balanced
+from treefold.records import Record
 from treefold.report.content import read_content
 from treefold.report.markdown import report_markdown
 
@@ -49,6 +54,25 @@ def test_every_made_table_is_that_of_the_records(publishing, content):
     for page in publishing.PAGES:
         assert publishing.MADE.search(page.read_text()), page
         assert publishing.filled(page, content.groups) == page.read_text(), "run make results-page"
+
+
+WEIGHTS = sorted(path.parent for path in (ROOT / "results").rglob("checkpoints"))
+
+
+@pytest.mark.parametrize("folder", WEIGHTS, ids=name_of)
+def test_published_weights_have_the_scores_of_their_record(folder):
+    record = Record.read(folder)
+    experiment = experiment_of(record)
+    routine, model = routine_of(experiment, record.seed), best_model(folder, experiment)
+    for case, score in ((200, "accuracy@200"), (Balanced(1000), "accuracy@balanced-1000")):
+        found = routine.score(model, case, torch.device("cpu"))
+        assert found == pytest.approx(record.metrics[score], abs=0.003)
+
+
+def test_weights_are_published():
+    assert [path.relative_to(ROOT / "results").parts[1] for path in WEIGHTS] == [
+        "gated-selection-general"
+    ]
 
 
 def test_a_table_of_runs_that_are_not_there_is_refused(publishing, content):
