@@ -20,15 +20,15 @@ from benchmarks.beside_pyg import Theirs
 from benchmarks.memory import peak_of
 from benchmarks.timing import ratio_over
 from treefold.experiments.build import build_optimizer
-from treefold.experiments.graph_experiments import find_graph_experiment
-from treefold.experiments.graph_presets import GRAPH_PRESETS
-from treefold.experiments.graph_routine import GraphRoutine
+from treefold.experiments.multitask_experiments import find_multitask_experiment
+from treefold.experiments.multitask_presets import MULTITASK_PRESETS
+from treefold.experiments.multitask_routine import MultiTaskRoutine
 from treefold.experiments.recipe import Experiment
 from treefold.models import TowerConv
 from treefold.tasks.multitask import GraphData
 
-PAPER = find_graph_experiment("multi-task/binary-gru", "paper")[0]
-QUICK = GRAPH_PRESETS["quick"].training
+PAPER = find_multitask_experiment("multi-task/binary-gru", "paper")[0]
+QUICK = MULTITASK_PRESETS["quick"].training
 assert QUICK is not None
 
 
@@ -53,7 +53,7 @@ class Training:
 
     def __init__(self, which: str, experiment: Experiment = PAPER) -> None:
         torch.manual_seed(0)
-        self.routine = GraphRoutine(experiment, seed=0)
+        self.routine = MultiTaskRoutine(experiment, seed=0)
         self.model = self.routine.model().train()
         if which == "pyg":
             put_theirs_into(self.model)

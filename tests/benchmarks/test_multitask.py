@@ -5,10 +5,10 @@ import torch
 
 from benchmarks.beside_pyg import Theirs
 from benchmarks.multitask import CASES, PAPER, Case, Training, epoch_size, one_of_each_size, span
-from treefold.experiments.graph_experiments import find_graph_experiment
+from treefold.experiments.multitask_experiments import find_multitask_experiment
 from treefold.tasks.multitask import GraphData
 
-SMALL = find_graph_experiment("multi-task/binary-gru", "smoke")[0]
+SMALL = find_multitask_experiment("multi-task/binary-gru", "smoke")[0]
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from treefold.aggregators.sampling import Reduction, Sampling
 from treefold.aggregators.tree_laws import TREE_LAWS
 from treefold.aggregators.tree_states import TreeStates
 from treefold.algebra import Monoid, require_monoid
-from treefold.names import by_name
+from treefold.names import by_name, require_one_of
 from treefold.operators import OPERATORS, BinaryGRU
 from treefold.operators.operator import reset_parts
 from treefold.reduction import Bracketing, Groups, Rows, TableRows, TreePlan, tree_fold, tree_reduce
@@ -170,9 +170,9 @@ def _make_operator(
         operator = "binary-gru"
     if isinstance(operator, str):
         make = by_name(OPERATORS, operator, "operator")
-        known = {name: True for name in signature(make).parameters if name != "channels"}
+        known = [name for name in signature(make).parameters if name != "channels"]
         for option in options:
-            by_name(known, option, f"option of operator {operator}")
+            require_one_of(known, option, f"option of operator {operator}")
         return make(channels, **options)
     if options:
         raise ValueError(

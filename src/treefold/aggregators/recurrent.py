@@ -1,4 +1,4 @@
-"""The recurrent aggregator: a learned cell run along each group, as expressive and O(n) deep."""
+"""The recurrent aggregator: a learned cell run along each group, O(n) deep."""
 
 from typing import cast
 

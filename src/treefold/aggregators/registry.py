@@ -11,7 +11,7 @@ from treefold.aggregators.base import RaggedAggregation
 from treefold.aggregators.fixed import FixedAggregation
 from treefold.aggregators.lcm import LCMAggregation
 from treefold.aggregators.recurrent import RecurrentAggregation
-from treefold.names import by_name
+from treefold.names import by_name, require_one_of
 
 
 def _make_fixed(channels: int, aggregation: Callable[[], Any]) -> RaggedAggregation:
@@ -63,11 +63,11 @@ AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
 def aggregator(name: str, channels: int, **options: Any) -> RaggedAggregation:
     """The aggregator of that name, for rows of `channels` numbers."""
     make = by_name(AGGREGATORS, name, "aggregator")
-    known = {key: True for key in signature(make).parameters if key not in _SETTLED}
+    known = [key for key in signature(make).parameters if key not in _SETTLED]
     if options and not known:
         raise ValueError(f"{name} takes no options; got {', '.join(options)}")
     for option in options:
-        by_name(known, option, f"option of {name}")
+        require_one_of(known, option, f"option of {name}")
     if "operator_options" in options and isinstance(make, partial):
         settled = make.keywords.get("operator_options", {})
         options["operator_options"] = {**settled, **(options["operator_options"] or {})}

@@ -76,6 +76,7 @@ def train_rows(
 
 def resume_run(folder: Path, machine: "Machine") -> None:
     """Go on with a run, from what its record says."""
+    folder = run_of(folder)
     record = Record.read(folder)
     experiment = experiment_of(record)
     world = world_of(machine, record.machine)
@@ -95,6 +96,7 @@ def resume_run(folder: Path, machine: "Machine") -> None:
 
 def evaluate_run(folder: Path, sizes: str | None, seed: int, machine: "Machine") -> None:
     """Score the best checkpoint and print a line per size, or other case of the task."""
+    folder = run_of(folder)
     record = Record.read(folder)
     experiment = experiment_of(record)
     routine = routine_of(experiment, record.seed if seed < 0 else seed)

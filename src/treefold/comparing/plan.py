@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from treefold.aggregators import AGGREGATORS
-from treefold.names import by_name
+from treefold.names import require_one_of
 
 EPOCHS = 30
 
@@ -61,7 +61,7 @@ class Plan:
         if not self.aggregators:
             raise ValueError("no aggregators are given; name one or more, with commas")
         for name in self.aggregators:
-            by_name(AGGREGATORS, name, "aggregator")
+            require_one_of(AGGREGATORS, name, "aggregator")
         if len(set(self.aggregators)) < len(self.aggregators):
             raise ValueError(f"an aggregator is named twice in {', '.join(self.aggregators)}")
         if self.num_seeds < 1:

@@ -18,11 +18,8 @@ from treefold.comparing.scores import Scoring
 from treefold.tasks.splits import SPLITS
 from treefold.training.fit import Progress, fit, num_steps
 from treefold.training.signals import Stopped, StopRequest
-from treefold.training.violations import violations_on
+from treefold.training.violations import NUM_VIOLATION_GRAPHS, violations_on
 from treefold.training.world import World
-
-NUM_VIOLATION_GRAPHS = 64
-"""Validation graphs on whose states law violations are measured."""
 
 Row = dict[str, float | int]
 

@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import (
 )
 
 from treefold.aggregators import AGGREGATORS, aggregator
-from treefold.experiments.graph_routine import GraphRoutine
+from treefold.experiments.multitask_routine import MultiTaskRoutine
 from treefold.experiments.realworld_routine import RealWorldRoutine
 from treefold.experiments.recipe import Experiment, Training
 from treefold.experiments.routine import Routine
@@ -25,7 +25,7 @@ from treefold.tasks.realworld import GraphTask
 
 ROUTINES: dict[type, type[Routine]] = {
     SetTask: SetRoutine,
-    MultiTask: GraphRoutine,
+    MultiTask: MultiTaskRoutine,
     GraphTask: RealWorldRoutine,
 }
 """By the kind of task they are for."""

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from treefold.experiments import set_experiments
-from treefold.experiments.graph_experiments import (
+from treefold.experiments.multitask_experiments import (
     EXTRA_ROWS,
-    GRAPH_EXPERIMENTS,
-    find_graph_experiment,
+    MULTITASK_EXPERIMENTS,
+    find_multitask_experiment,
 )
-from treefold.experiments.graph_presets import GRAPH_PRESETS, GraphPreset
+from treefold.experiments.multitask_presets import MULTITASK_PRESETS, MultiTaskPreset
 from treefold.experiments.presets import PRESETS, Preset
 from treefold.experiments.realworld_experiments import (
     REALWORLD_EXPERIMENTS,
@@ -21,7 +21,7 @@ from treefold.experiments.recipe import Experiment
 from treefold.names import by_name
 from treefold.tasks import SET_TASKS
 
-AnyPreset = Preset | GraphPreset | RealWorldPreset
+AnyPreset = Preset | MultiTaskPreset | RealWorldPreset
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ FAMILIES = {
         dict.fromkeys(SET_TASKS, set_experiments.EXTRA_ROWS),
     ),
     "graphs": Family(
-        GRAPH_EXPERIMENTS,
-        GRAPH_PRESETS,
-        find_graph_experiment,
-        dict.fromkeys(GRAPH_EXPERIMENTS, tuple(EXTRA_ROWS)),
+        MULTITASK_EXPERIMENTS,
+        MULTITASK_PRESETS,
+        find_multitask_experiment,
+        dict.fromkeys(MULTITASK_EXPERIMENTS, tuple(EXTRA_ROWS)),
     ),
     "real graphs": Family(
         REALWORLD_EXPERIMENTS,

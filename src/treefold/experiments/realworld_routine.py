@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from treefold.experiments.recipe import Experiment, TowerModel
-from treefold.experiments.routine import Folded, Routine
+from treefold.experiments.routine import Folded, Routine, last_inputs
 from treefold.models import GraphNetwork, NormalizedTowers, PlainLayer, plain_network, tower_network
-from treefold.names import by_name
+from treefold.names import require_one_of
 from treefold.tasks.realworld import (
     GraphBatch,
     GraphStore,
@@ -20,9 +20,7 @@ from treefold.tasks.realworld import (
 )
 from treefold.tasks.splits import SPLITS
 from treefold.training.answer_scores import AnswerScore, measure_of, num_correct, score_answers
-
-NUM_VIOLATION_GRAPHS = 64
-"""Validation graphs on whose states law violations are measured."""
+from treefold.training.violations import NUM_VIOLATION_GRAPHS
 
 
 class RealWorldRoutine(Routine):
@@ -116,12 +114,9 @@ class RealWorldRoutine(Routine):
         """The last layer's first aggregator, with what it gets on some graphs."""
         assert isinstance(model, GraphNetwork)
         validation, last = self.stores["val"], model.layers[-1]
-        seen: list[Any] = []
-        watched = last.register_forward_pre_hook(lambda _, given: seen.append(given))
         some = torch.arange(min(NUM_VIOLATION_GRAPHS, len(validation)))
-        answers(model, validation.take(some).to(device))
-        watched.remove()
-        x, around = seen[-1]
+        graphs = validation.take(some).to(device)
+        x, around = last_inputs(last, lambda: answers(model, graphs))
         if isinstance(last, PlainLayer):
             rows = last.rows(x, around.neighbours)
             return Folded(last.aggregator, rows, around.neighbours.groups)
@@ -133,7 +128,7 @@ class RealWorldRoutine(Routine):
         """Splits: train, val, test."""
         names: Sequence[str] = wanted.split(",") if wanted else self.experiment.evaluation.splits
         for name in names:
-            by_name(dict.fromkeys(SPLITS, True), name, "split")
+            require_one_of(SPLITS, name, "split")
         return names
 
     def score(self, model: nn.Module, case: str, device: torch.device) -> AnswerScore:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from treefold.names import by_name
+from treefold.names import by_name, require_one_of
 from treefold.tasks import SET_TASKS
 from treefold.tasks.multitask import MultiTask
 from treefold.tasks.realworld import CIFAR10, MNIST, ZINC, MolHIV
@@ -43,7 +43,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class GraphModel:
+class MultiTaskModel:
     """PNA's multi-task network; the aggregator may also be gcn, gat or gin, which have no towers.
 
     `divide` gives each tower its share of the channels, otherwise each has all. `readout` is
@@ -144,8 +144,8 @@ class Training:
         for name in ("plateau_patience", "min_learning_rate"):
             if getattr(self, name) < 0:
                 raise ValueError(f"training.{name} is {getattr(self, name)}; expected 0 or more")
-        by_name(dict.fromkeys(OPTIMIZERS, True), self.optimizer, "optimizer")
-        by_name(dict.fromkeys(SCHEDULES, True), self.schedule, "schedule")
+        require_one_of(OPTIMIZERS, self.optimizer, "optimizer")
+        require_one_of(SCHEDULES, self.schedule, "schedule")
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class Kind:
 
 KINDS = (
     Kind(SET_TASKS, Model, Evaluation),
-    Kind({"multi-task": MultiTask}, GraphModel, GraphEvaluation),
+    Kind({"multi-task": MultiTask}, MultiTaskModel, GraphEvaluation),
     Kind({task.name: task for task in (ZINC, MNIST, CIFAR10)}, TowerModel, GraphEvaluation),
     Kind({MolHIV.name: MolHIV}, PlainModel, GraphEvaluation),
 )

@@ -1,7 +1,7 @@
 """What a run must know of its kind of task: data, network, loss, and how it is scored."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +11,17 @@ from treefold.aggregators import RaggedAggregation
 from treefold.experiments.recipe import Experiment
 from treefold.reduction import Groups, Rows
 from treefold.training.fit import Batches, Examples, shuffled
+
+
+def last_inputs(module: nn.Module, run: Callable[[], object]) -> tuple[Any, ...]:
+    """What a part of a network gets at its last call, while something runs."""
+    seen: list[tuple[Any, ...]] = []
+    watched = module.register_forward_pre_hook(lambda _, given: seen.append(given))
+    try:
+        run()
+    finally:
+        watched.remove()
+    return seen[-1]
 
 
 class Folded(NamedTuple):

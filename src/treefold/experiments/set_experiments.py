@@ -7,7 +7,7 @@ from treefold.aggregators import AGGREGATORS
 from treefold.experiments.presets import PRESETS, Preset
 from treefold.experiments.published import compared
 from treefold.experiments.recipe import AggregatorChoice, Experiment, Reported
-from treefold.names import by_name
+from treefold.names import by_name, require_one_of
 from treefold.tasks import SET_TASKS
 
 TABLE = "tab:2min_1k_baselines"
@@ -134,5 +134,5 @@ def find_experiment(name: str, preset: str) -> list[Experiment]:
         return rows
     known = {experiment.name.partition("/")[2]: experiment for experiment in rows}
     others = (*EXTRA_ROWS, *AGGREGATORS) if family in SET_TASKS else ()
-    by_name(dict.fromkeys((*known, *others), True), row, f"row of {family}")
+    require_one_of((*known, *others), row, f"row of {family}")
     return [known[row]]

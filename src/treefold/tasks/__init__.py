@@ -1,6 +1,7 @@
 """Tasks: data, answers, and the exact monoids that give them.
 
-The multi-task benchmark on graphs is a package of its own, `treefold.tasks.multitask`.
+Two kinds of graphs are packages of their own: the multi-task benchmark, `treefold.tasks.multitask`,
+and molecules and images, `treefold.tasks.realworld`.
 """
 
 from treefold.tasks.bits import from_bits, to_bits

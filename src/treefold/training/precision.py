@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from treefold.names import by_name
+from treefold.names import require_one_of
 
 FULL = "32-true"
 PRECISIONS: dict[str, torch.dtype] = {
@@ -31,7 +31,7 @@ def check_precision(precision: str, device: str) -> None:
             "precision is 16-true, in which Adam's squared gradients are rounded to 0; use "
             "16-mixed, bf16-mixed or bf16-true"
         )
-    by_name(PRECISIONS, precision, "precision")
+    require_one_of(PRECISIONS, precision, "precision")
     if precision == "64-true" and device == "mps":
         raise ValueError("precision is 64-true, which device mps does not have; use --device cpu")
 

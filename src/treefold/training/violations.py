@@ -13,6 +13,9 @@ from treefold.models import SetNetwork
 from treefold.reduction import Groups, Rows, TableRows, chain_fold, tree_fold
 from treefold.tasks import SetData
 
+NUM_VIOLATION_GRAPHS = 64
+"""Validation graphs on whose states law violations are measured."""
+
 
 @torch.no_grad()
 def law_violations(network: SetNetwork, data: SetData, num_draws: int = 512) -> dict[str, float]:

@@ -9,7 +9,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from treefold.names import by_name
+from treefold.names import require_one_of
 from treefold.shapes import Float
 from treefold.tasks.cache import cache_folder, cached_arrays
 from treefold.tasks.multitask.assembly import assemble, normalised
@@ -50,7 +50,7 @@ class MultiTask:
     seed: int = 1234
 
     def __post_init__(self) -> None:
-        by_name(VARIANTS, self.variant, "variant")
+        require_one_of(VARIANTS, self.variant, "variant")
         for name in self.splits:
             self._graphs_per_size(name)
         if not 0 <= self.seed < 2**31:
@@ -63,7 +63,7 @@ class MultiTask:
 
     def sizes(self, split: str) -> tuple[int, ...]:
         """The numbers of nodes that graphs of a split have."""
-        by_name(dict.fromkeys(self.splits, True), split, "split")
+        require_one_of(self.splits, split, "split")
         test = VARIANTS[self.variant].test_sizes
         regular = {"train": TRAIN_SIZES, "val": FIRST_SIZES, "test": test}
         return {**regular, **EXTRAPOLATION_SIZES}[split]

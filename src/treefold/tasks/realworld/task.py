@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import torch
 
-from treefold.names import by_name
+from treefold.names import require_one_of
 from treefold.tasks.cache import Arrays, cache_folder, cached_arrays
 from treefold.tasks.realworld.folders import data_folder, fingerprint, require_files
 from treefold.tasks.realworld.graphs import GraphStore, average_log_degree
@@ -74,7 +74,7 @@ class GraphTask(ABC):
         self, name: str, data: Path | str | None = None, cache: Path | str | None = None
     ) -> GraphStore:
         """All graphs of a split."""
-        by_name(dict.fromkeys(SPLITS, True), name, "split")
+        require_one_of(SPLITS, name, "split")
         folder = data_folder(data) / self.folder
         require_files(self.name, folder, self.files())
         key = f"{CONVERSION}-{fingerprint(folder, self.files())}"

@@ -7,7 +7,7 @@ import torch
 
 from treefold.experiments.build import build_model, routine_of
 from treefold.experiments.catalogue import find_experiment
-from treefold.experiments.graph_routine import answers, batches_by_size
+from treefold.experiments.multitask_routine import answers, batches_by_size
 from treefold.experiments.overrides import override
 from treefold.experiments.run import run
 from treefold.experiments.trainer import Watcher

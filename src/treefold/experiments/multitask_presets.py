@@ -11,7 +11,7 @@ ALL_SPLITS = ("test", *EXTRAPOLATION_SIZES)
 
 
 @dataclass(frozen=True)
-class GraphPreset:
+class MultiTaskPreset:
     """How much of everything, for all rows alike; None leaves it to the row, as published."""
 
     about: str
@@ -52,8 +52,8 @@ _TRAINING = Training(
 # At the rate of the narrow rows, those with one wide tower forget halfway what they had learned.
 _WIDE_RATE = 2e-3
 
-GRAPH_PRESETS: dict[str, GraphPreset] = {
-    "smoke": GraphPreset(
+MULTITASK_PRESETS: dict[str, MultiTaskPreset] = {
+    "smoke": MultiTaskPreset(
         about="seconds: does it run?",
         training=dataclasses.replace(_TRAINING, epochs=2, batch_size=8),
         wide=16,
@@ -68,7 +68,7 @@ GRAPH_PRESETS: dict[str, GraphPreset] = {
         model=_MODEL,
         options=_OURS,
     ),
-    "quick": GraphPreset(
+    "quick": MultiTaskPreset(
         about="the whole table in an hour on two cores, 32 channels instead of 128",
         training=_TRAINING,
         wide=32,
@@ -77,7 +77,7 @@ GRAPH_PRESETS: dict[str, GraphPreset] = {
         model=_MODEL,
         options=_OURS,
     ),
-    "standard": GraphPreset(
+    "standard": MultiTaskPreset(
         about="200 epochs with small batches, 64 channels instead of 128, three seeds",
         training=dataclasses.replace(_TRAINING, epochs=200),
         wide=64,
@@ -86,7 +86,7 @@ GRAPH_PRESETS: dict[str, GraphPreset] = {
         options=_OURS,
         num_seeds=3,
     ),
-    "paper": GraphPreset(
+    "paper": MultiTaskPreset(
         about="as in the paper: 1,000 to 10,000 epochs, days; wants a GPU",
         num_seeds=3,
     ),

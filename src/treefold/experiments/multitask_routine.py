@@ -8,17 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from treefold.experiments.routine import Folded, Routine
+from treefold.experiments.routine import Folded, Routine, last_inputs
 from treefold.models import MultiTaskNetwork, TowerConv, multi_task_network
-from treefold.names import by_name
+from treefold.names import require_one_of
 from treefold.tasks.multitask import TARGETS, GraphData, MultiTask, Scores, score
 from treefold.training.fit import Batches, shuffled
-
-NUM_VIOLATION_GRAPHS = 64
-"""Validation graphs on whose states law violations are measured."""
+from treefold.training.violations import NUM_VIOLATION_GRAPHS
 
 
-class GraphRoutine(Routine):
+class MultiTaskRoutine(Routine):
     """The multi-task benchmark; the best checkpoint has the lowest validation loss, as in PNA."""
 
     chosen_by = "validation_loss"
@@ -82,21 +80,17 @@ class GraphRoutine(Routine):
         """The first tower's aggregator, with the messages of the last layer on some graphs."""
         if not isinstance(model, MultiTaskNetwork) or not isinstance(model.next, TowerConv):
             return None
-        seen: list[Any] = []
-        watched = model.next.register_forward_pre_hook(lambda _, given: seen.append(given))
         some = torch.arange(min(NUM_VIOLATION_GRAPHS, len(self.validation)))
-        answers(model, self.validation.take(some).to(device))
-        watched.remove()
-        x, neighbours = seen[-1]
+        graphs = self.validation.take(some).to(device)
+        x, neighbours = last_inputs(model.next, lambda: answers(model, graphs))
         rows = model.next.messages(x, neighbours)[:, 0]
         return Folded(model.next.aggregators[0], rows, neighbours.groups)  # type: ignore[arg-type]
 
     def cases(self, wanted: str | None = None) -> Sequence[str]:
         """Splits by name, such as test or extrapolation-95-99."""
-        known = dict.fromkeys(self.task.splits, True)
         names: Sequence[str] = wanted.split(",") if wanted else self.experiment.evaluation.splits
         for name in names:
-            by_name(known, name, "split")
+            require_one_of(self.task.splits, name, "split")
         return names
 
     def score(self, model: nn.Module, case: str, device: torch.device) -> Scores:

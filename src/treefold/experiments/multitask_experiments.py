@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from treefold.experiments.graph_presets import GRAPH_PRESETS, GraphPreset
+from treefold.experiments.multitask_presets import MULTITASK_PRESETS, MultiTaskPreset
 from treefold.experiments.published import Note, compared
 from treefold.experiments.recipe import (
     AggregatorChoice,
     Experiment,
-    GraphModel,
+    MultiTaskModel,
     Reported,
     Training,
 )
@@ -38,9 +38,9 @@ REPORTED: dict[str, dict[str, Reported]] = {
 }
 """The paper's table: mean log10 of the squared error, without spreads."""
 
-NARROW = GraphModel(channels=16, towers=4)
-UNDIVIDED = GraphModel(channels=16, towers=4, divide=False)
-WIDE = GraphModel(channels=128, towers=1)
+NARROW = MultiTaskModel(channels=16, towers=4)
+UNDIVIDED = MultiTaskModel(channels=16, towers=4, divide=False)
+WIDE = MultiTaskModel(channels=128, towers=1)
 READ_OUT = dataclasses.replace(WIDE, readout="binary-gru")
 
 # The rows that the paper takes over from PNA, and those it has trained itself.
@@ -78,7 +78,7 @@ class Row:
     """One row of the table, as published."""
 
     aggregator: str
-    model: GraphModel
+    model: MultiTaskModel
     training: Training
     notes: tuple[Note, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
@@ -116,13 +116,13 @@ def rows_of(experiment: str, rows: dict[str, Row], preset: str) -> list[Experime
 
 
 def _experiment(name: str, row: Row, preset_name: str) -> Experiment:
-    made = _at(by_name(GRAPH_PRESETS, preset_name, "preset"), name, row)
-    paper = _at(GRAPH_PRESETS["paper"], name, row)
+    made = _at(by_name(MULTITASK_PRESETS, preset_name, "preset"), name, row)
+    paper = _at(MULTITASK_PRESETS["paper"], name, row)
     reported = REPORTED.get(name.partition("/")[2], {})
     return compared(made, paper, reported, (_test, _GRAPHS, *row.notes)) if reported else made
 
 
-def _at(preset: GraphPreset, name: str, row: Row) -> Experiment:
+def _at(preset: MultiTaskPreset, name: str, row: Row) -> Experiment:
     model = dataclasses.replace(row.model, **preset.model)
     training = preset.training or row.training
     if model.channels == WIDE.channels:
@@ -140,19 +140,19 @@ def _at(preset: GraphPreset, name: str, row: Row) -> Experiment:
     )
 
 
-GRAPH_EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
+MULTITASK_EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
     "multi-task": lambda preset: rows_of("multi-task", TABLE_ROWS, preset),
 }
-"""By name: `GRAPH_EXPERIMENTS[name](preset)` gives the rows of a table."""
+"""By name: `MULTITASK_EXPERIMENTS[name](preset)` gives the rows of a table."""
 
 EXTRA_ROWS = {**NARROW_ROWS, **COPYING_ROWS, **READOUT_ROWS}
 """Rows beyond the paper's table, which are run if they are named."""
 
 
-def find_graph_experiment(name: str, preset: str) -> list[Experiment]:
+def find_multitask_experiment(name: str, preset: str) -> list[Experiment]:
     """The experiments that `multi-task`, or one row such as `multi-task/pna-16`, names."""
     family, _, row = name.partition("/")
     if not row:
-        return by_name(GRAPH_EXPERIMENTS, family, "experiment")(preset)
+        return by_name(MULTITASK_EXPERIMENTS, family, "experiment")(preset)
     known = {**TABLE_ROWS, **EXTRA_ROWS}
     return rows_of(family, {row: by_name(known, row, f"row of {family}")}, preset)

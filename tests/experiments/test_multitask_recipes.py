@@ -6,10 +6,10 @@ import json
 import pytest
 
 from treefold.experiments.catalogue import FAMILIES, find_experiment, find_preset
-from treefold.experiments.graph_experiments import EXTRA_ROWS, REPORTED, TABLE_ROWS
-from treefold.experiments.graph_presets import ALL_SPLITS, GRAPH_PRESETS
+from treefold.experiments.multitask_experiments import EXTRA_ROWS, REPORTED, TABLE_ROWS
+from treefold.experiments.multitask_presets import ALL_SPLITS, MULTITASK_PRESETS
 from treefold.experiments.overrides import override
-from treefold.experiments.recipe import GraphModel, experiment_from_recipe
+from treefold.experiments.recipe import MultiTaskModel, experiment_from_recipe
 
 ROWS = ["gcn", "gat", "gin", "mpnn-sum", "mpnn-max", "pna-16", "pna-128", "gru", "binary-gru",
         "binary-gru-assoc"]  # fmt: skip
@@ -23,7 +23,7 @@ def test_the_table_has_the_ten_rows_of_the_paper():
     assert list(rows_at("paper")) == ROWS == list(REPORTED)
 
 
-@pytest.mark.parametrize("preset", GRAPH_PRESETS)
+@pytest.mark.parametrize("preset", MULTITASK_PRESETS)
 @pytest.mark.parametrize("row", [*TABLE_ROWS, *EXTRA_ROWS])
 def test_a_recipe_survives_its_record(preset, row):
     (made,) = find_experiment(f"multi-task/{row}", preset)
@@ -40,9 +40,9 @@ def test_the_published_average_is_that_of_the_published_targets(row):
 def test_the_paper_preset_is_the_paper():
     rows = rows_at("paper")
     for name in ("gcn", "gat", "gin", "mpnn-sum", "mpnn-max", "pna-16"):
-        assert rows[name].model == GraphModel(16, 4, divide=True, readout="set2set")
+        assert rows[name].model == MultiTaskModel(16, 4, divide=True, readout="set2set")
     for name in ("pna-128", "gru", "binary-gru", "binary-gru-assoc"):
-        assert rows[name].model == GraphModel(128, 1, divide=True, readout="set2set")
+        assert rows[name].model == MultiTaskModel(128, 1, divide=True, readout="set2set")
         assert (rows[name].training.epochs, rows[name].training.learning_rate) == (1000, 1e-4)
     assert (rows["pna-16"].training.epochs, rows["pna-16"].training.learning_rate) == (1000, 1e-3)
     for row in rows.values():
@@ -60,10 +60,10 @@ def test_the_paper_preset_is_the_paper():
 
 def test_learned_aggregators_are_also_there_in_undivided_towers_and_with_a_learned_readout():
     (narrow,) = find_experiment("multi-task/gru-16", "paper")
-    assert narrow.model == GraphModel(16, 4, divide=False)
+    assert narrow.model == MultiTaskModel(16, 4, divide=False)
     assert narrow.training.learning_rate == 1e-3
     (read_out,) = find_experiment("multi-task/binary-gru-readout", "paper")
-    assert read_out.model == GraphModel(128, 1, readout="binary-gru")
+    assert read_out.model == MultiTaskModel(128, 1, readout="binary-gru")
     assert read_out.reported == narrow.reported == {}
 
 
