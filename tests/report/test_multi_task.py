@@ -87,6 +87,8 @@ def orders(folder, averages):
         made = multi_task(row, average)
         name = {"pna-16": "pna", "mpnn-sum": "sum", "mpnn-max": "max"}.get(row, row)
         made.recipe["aggregator"] = {"name": name, "options": {}}
+        if row == "gated-selection":
+            made.reported.clear()
         save(folder / row, made)
     points = [point for paragraph in read_content(folder).summary for point in paragraph.points]
     said = [as_markdown(point) for point in points]
@@ -106,6 +108,8 @@ def test_the_papers_order_is_checked_against_single_fixed_aggregators(tmp_path):
         "MPNN (sum) ([-2.25](#records-4))."
     )
     assert orders(tmp_path / "alone", {"binary-gru": -2.75, "pna-16": -2.9}) is None
+    ours = {"binary-gru": -2.75, "gin": -2.0, "gated-selection": -1.0}  # not a row of the paper's
+    assert "holds: every learned" in orders(tmp_path / "more", ours)
 
 
 def test_the_best_of_each_target_is_named_with_the_lowest_error(content):

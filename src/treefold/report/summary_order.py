@@ -13,7 +13,11 @@ COMBINED = "pna"
 
 def order_points(groups: Sequence[Group], styles: dict[str, Style]) -> list[Text]:
     """The order on the average over targets, and by how much it holds or does not; or nothing."""
-    found = [(spread.mean, group) for group in groups if (spread := group.metric(METRIC))]
+    found = [
+        (spread.mean, group)
+        for group in groups
+        if group.reported(METRIC) and (spread := group.metric(METRIC))  # only the paper's own rows
+    ]
     learned = [item for item in found if styles[item[1].row].kind in LEARNED]
     single = [
         item
