@@ -9,6 +9,7 @@ ROWS = (
     "gated-selection",
     "binary-gru-assoc",
     "binary-gru",
+    "binary-gru-readout",
     "binary-mlp",
     "conjugated-sum",
     "conjugated-max",

@@ -31,6 +31,7 @@ KNOWN = {
     "gated-selection": Style("Gated selection", "LCM", "#CC3377"),
     "binary-gru-assoc": Style("Binary-GRU-Assoc", "LCM", "#0072B2"),
     "binary-gru": Style("Binary-GRU", "LCM", "#56B4E9"),
+    "binary-gru-readout": Style("Binary-GRU, learned readout", "LCM", "#5D78C9"),
     "pna": Style("PNA", "fixed", "#009E73", "dash"),
     "max": Style("Max", "fixed", "#E69F00", "dash"),
     "sum": Style("Sum", "fixed", "#CC79A7", "dash"),
