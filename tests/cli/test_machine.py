@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from treefold.cli import commands
+from treefold.cli.app import app
 from treefold.cli.commands import evaluate_run, print_laws, resume_run, train_rows, world_of
-from treefold.cli.options import Machine, app
+from treefold.cli.options import Machine
 from treefold.records import MetricsLog, Record
 from treefold.training.signals import Stopped
 from treefold.training.world import DEVICES, World, _layout, require_device
