@@ -1,7 +1,10 @@
 """The path data takes is one way: every import points from a later layer to an earlier one."""
 
 import ast
+import re
 import sys
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -48,7 +51,7 @@ MAY_IMPORT = {
     "report": {"numpy", "plotly", "matplotlib", "treefold.records", "treefold.report"},
     "comparing": {
         *{"torch", "torch_geometric", "torchmetrics", *CORE, "treefold.tasks", "treefold.records"},
-        *{"treefold.training", "treefold.report", "treefold.comparing"},
+        *{"treefold.models", "treefold.training", "treefold.report", "treefold.comparing"},
     },
     "cli": {
         *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},
@@ -85,9 +88,32 @@ def layer_of(module: str) -> str:
     return ".".join(parts[: 2 if parts[0] == "treefold" else 1])
 
 
+def allowed_in(layer: str) -> set[str]:
+    """What a layer may import; those that all others may import do not import each other."""
+    return MAY_IMPORT[layer] | (set() if f"treefold.{layer}" in EVERYWHERE else EVERYWHERE)
+
+
+def in_order(may_import: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """The layers from first to last; those of one step do not know of each other.
+
+    A CycleError if there is no order, because some import each other in a circle.
+    """
+    own = {
+        layer: {name.removeprefix("treefold.") for name in names if name.startswith("treefold.")}
+        for layer, names in may_import.items()
+    }
+    sorter = TopologicalSorter({layer: names - {layer} for layer, names in own.items()})
+    sorter.prepare()
+    found = []
+    while sorter.is_active():
+        found.append(sorted(sorter.get_ready()))
+        sorter.done(*found[-1])
+    return found
+
+
 @pytest.mark.parametrize("path", MODULES, ids=str)
 def test_imports_point_to_earlier_layers(path):
-    allowed = MAY_IMPORT[Path(path.parts[0]).stem] | EVERYWHERE
+    allowed = allowed_in(Path(path.parts[0]).stem)
     layers = {layer_of(module) for module in imported_modules(ROOT / path)}
     assert layers - allowed - set(sys.stdlib_module_names) == set()
 
@@ -107,3 +133,18 @@ def test_a_wrong_arrow_would_be_found(tmp_path):
         "treefold.aggregators",
         "torch_geometric",
     }
+
+
+def test_the_arrows_have_an_order_and_contributing_shows_it():
+    steps = in_order({layer: allowed_in(layer) for layer in MAY_IMPORT})
+    assert sorted(layer for step in steps for layer in step) == sorted(MAY_IMPORT)
+    expected = " ← ".join(", ".join(step) for step in steps)
+    text = (ROOT.parent.parent / "CONTRIBUTING.md").read_text()
+    (shown,) = re.findall(r"^Imports point one way:\n\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE)
+    assert " ".join(shown.split()) == expected
+
+
+def test_a_circle_of_arrows_would_be_found():
+    assert in_order({"b": {"torch", "treefold.a", "treefold.b"}, "a": set()}) == [["a"], ["b"]]
+    with pytest.raises(CycleError):
+        in_order({"a": {"treefold.b"}, "b": {"treefold.c"}, "c": {"treefold.a"}})

@@ -22,6 +22,8 @@ from treefold.records.atomic import StorageError, write_atomically
 from treefold.records.plain import Plain, decode, encode
 
 VERSION = 1
+_NUMBER = r"\d{6}|[1-9]\d{6,}"
+"""Of a checkpoint, in the names of its files."""
 
 _log = logging.getLogger("treefold")
 
@@ -112,6 +114,20 @@ class CheckpointStore:
             )
         return None
 
+    @classmethod
+    def read(cls, path: Path) -> Checkpoint:
+        """The checkpoint that one of its two files names, and no other.
+
+        A ValueError if that is no name of a checkpoint, a `DamagedCheckpoint` if it is not whole.
+        """
+        found = re.fullmatch(rf"([\w-]+)-({_NUMBER})\.(json|safetensors)", path.name)
+        if found is None:
+            raise ValueError(f"{path} is no checkpoint; expected a file such as last-000042.json")
+        try:
+            return cls(path.parent, found[1])._read(int(found[2]))
+        except _Damage as damage:
+            raise DamagedCheckpoint(f"{path.parent}: {damage}") from None
+
     def _read(self, number: int) -> Checkpoint:
         path = self._path(number, "json")
         manifest = _unseal(path.name, _contents(path))
@@ -142,7 +158,7 @@ class CheckpointStore:
                 os.unlink(self._path(number, extension))
 
     def _numbers(self, extension: str) -> set[int]:
-        pattern = re.compile(rf"{re.escape(self.name)}-(\d{{6}}|[1-9]\d{{6,}})\.{extension}")
+        pattern = re.compile(rf"{re.escape(self.name)}-({_NUMBER})\.{extension}")
         names = os.listdir(self.folder) if self.folder.is_dir() else []
         return {int(match[1]) for name in names if (match := pattern.fullmatch(name))}
 

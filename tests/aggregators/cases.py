@@ -30,6 +30,7 @@ SIZES = st.lists(st.integers(0, 9), max_size=6)
 few = settings(deadline=None, max_examples=10)
 
 RAGGED = [3, 0, 1, 6, 0, 2, 5]
+NUM_GROUPS = len(RAGGED)
 INDEX = torch.arange(len(RAGGED)).repeat_interleave(torch.tensor(RAGGED))
 UNSORTED = torch.tensor([3, 0, 6, 3, 3, 2, 6, 0, 5, 3, 6, 6, 5, 3, 0, 6, 3])  # the same sizes
 
@@ -40,6 +41,9 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64).to(dtype)
+
+
+X = normal(len(INDEX), CHANNELS)
 
 
 def make(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, **options: Any) -> Any:

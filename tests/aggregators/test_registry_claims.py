@@ -1,8 +1,8 @@
-"""What every aggregator of the registry promises, whatever it computes."""
+"""What every aggregator of the registry promises, whatever it computes.
 
-import copy
-import io
-import pickle
+What it may be given is in `test_registry_inputs.py`, what a module must bear in
+`test_registry_modules.py`.
+"""
 
 import pytest
 import torch
@@ -10,9 +10,10 @@ from aggregators.cases import (
     CHANNELS,
     FIXED,
     INDEX,
-    RAGGED,
+    NUM_GROUPS,
     SIZES,
     UNSORTED,
+    X,
     batch,
     by_hand,
     every,
@@ -30,10 +31,7 @@ from hypothesis import strategies as st
 from torch.func import functional_call
 
 from treefold import LCMAggregation, RecurrentAggregation
-from treefold.reduction import Groups
 
-NUM_GROUPS = len(RAGGED)
-X = normal(sum(RAGGED), CHANNELS)
 NO_ROWS, NO_INDEX = X[:0], INDEX[:0]
 
 
@@ -121,113 +119,6 @@ def test_one_element_per_group_is_the_set_of_that_element(name):
     module = make(name)
     expected = torch.stack([by_hand(name, module, row) for row in X.split(1)])
     torch.testing.assert_close(module(X, torch.arange(len(X))), expected)
-
-
-# Ways to say who sits together
-
-
-@every
-def test_an_unsorted_index_is_as_good_as_a_sorted_one(name):
-    module, order = make(name), torch.argsort(UNSORTED, stable=True)
-    assert torch.equal(UNSORTED[order], INDEX)
-    torch.testing.assert_close(module(X, UNSORTED), module(X[order], INDEX))
-
-
-@every
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8])
-def test_the_index_may_be_of_any_integer_type(name, dtype):
-    module, ptr = make(name), torch.tensor([0, *RAGGED]).cumsum(0)
-    assert torch.equal(module(X, UNSORTED.to(dtype)), module(X, UNSORTED))
-    assert torch.equal(module(X, ptr=ptr.to(dtype)), module(X, ptr=ptr))
-
-
-@every
-def test_ptr_says_the_same_as_a_sorted_index(name):
-    module, ptr = make(name), torch.tensor([0, *RAGGED]).cumsum(0)
-    expected = module(X, INDEX)
-    assert torch.equal(module(X, ptr=ptr), expected)
-    assert torch.equal(module(X, INDEX, ptr), expected)
-    assert torch.equal(module(X, INDEX.int(), ptr, dim_size=NUM_GROUPS), expected)
-
-
-@every
-def test_without_an_index_all_rows_are_one_set(name):
-    module = make(name)
-    torch.testing.assert_close(module(X)[0], by_hand(name, module, X), rtol=1e-6, atol=1e-9)
-
-
-@every
-def test_a_larger_dim_size_only_adds_empty_groups(name):
-    module = make(name)
-    larger, plain = module(X, UNSORTED, dim_size=NUM_GROUPS + 3), module(X, UNSORTED)
-    torch.testing.assert_close(larger[:NUM_GROUPS], plain)
-    assert torch.equal(larger[NUM_GROUPS:], plain[1].expand(3, -1))
-
-
-@every
-def test_our_own_layers_may_hand_over_groups(name):
-    module = make(name)
-    groups = Groups.from_index(UNSORTED, NUM_GROUPS)
-    assert torch.equal(module.aggregate(X, groups), module(X, UNSORTED))
-
-
-# Axes
-
-
-@every
-def test_towers_are_aggregated_one_by_one(name):
-    module, x = make(name), normal(len(X), 3, CHANNELS)
-    together = module(x, UNSORTED, dim=0)
-    for tower in range(3):
-        torch.testing.assert_close(together[:, tower], module(x[:, tower], UNSORTED))
-
-
-@every
-@pytest.mark.parametrize("dim", range(-4, 4))
-def test_any_axis_may_hold_the_elements(name, dim):
-    module, x = make(name), normal(len(X), 2, 3, CHANNELS)
-    moved = module(x.movedim(0, dim), UNSORTED, dim=dim)
-    torch.testing.assert_close(moved.movedim(dim, 0), module(x, UNSORTED, dim=0))
-
-
-@every
-def test_the_elements_are_on_the_last_axis_but_one_by_default(name):
-    module, x = make(name), normal(2, len(X), CHANNELS)
-    expected = torch.stack([module(part, UNSORTED) for part in x])
-    torch.testing.assert_close(module(x, UNSORTED), expected)
-    transposed = module(X.t(), UNSORTED, dim=-1)
-    torch.testing.assert_close(transposed, module(X, UNSORTED).t())
-
-
-@every
-def test_memory_layout_does_not_matter(name):
-    module = make(name)
-    expected = module(X, UNSORTED)
-    wide = torch.stack([X, normal(*X.shape, seed=3)], -1)
-    torch.testing.assert_close(module(wide[..., 0], UNSORTED), expected)
-    torch.testing.assert_close(module(X.t().contiguous().t(), UNSORTED), expected)
-    strided = torch.stack([UNSORTED, INDEX], 1)[:, 0]
-    torch.testing.assert_close(module(X, strided), expected)
-
-
-@every
-def test_expanded_rows_are_repeated_rows(name):
-    module, row = make(name), X[:1].clone().requires_grad_()
-    repeated = row.repeat(len(X), 1)
-    expected = module(repeated, UNSORTED)
-    out = module(row.expand(len(X), -1), UNSORTED)
-    torch.testing.assert_close(out, expected)
-    grads = [torch.autograd.grad(o.square().sum(), row)[0] for o in (out, expected)]
-    torch.testing.assert_close(*grads)
-
-
-@every
-def test_the_input_is_left_as_it_was(name):
-    module, x, index = make(name).train(), X.clone(), UNSORTED.clone()
-    with recording(module):
-        module(x, index)
-    assert torch.equal(x, X)
-    assert torch.equal(index, UNSORTED)
 
 
 # Types of numbers
@@ -337,101 +228,3 @@ def test_rows_get_their_gradient_even_if_parameters_are_frozen(name):
     module.requires_grad_(False)
     frozen = torch.autograd.grad(module(x, UNSORTED).square().sum(), x)[0]
     torch.testing.assert_close(frozen, expected)
-
-
-# Repetition
-
-
-@every
-@pytest.mark.parametrize("training", [False, True])
-def test_a_seed_settles_every_bit(name, training):
-    outs = []
-    for _ in range(3):
-        module, x = make(name).train(training), X.clone().requires_grad_()
-        torch.manual_seed(5)
-        with recording(module) as penalties:
-            out = module(x, UNSORTED)
-        (out.square().sum() + sum(penalties or [])).backward()
-        outs.append([out, x.grad, *(p.grad for p in module.parameters())])
-    assert all(
-        torch.equal(*pair) for again in outs[1:] for pair in zip(outs[0], again, strict=True)
-    )
-
-
-@every
-def test_copies_and_checkpoints_agree_to_the_bit(name):
-    module = make(name)
-    expected = module(X, UNSORTED)
-    checkpoint = io.BytesIO()
-    torch.save(module.state_dict(), checkpoint)
-    checkpoint.seek(0)
-    loaded = make(name, seed=1)
-    loaded.load_state_dict(torch.load(checkpoint, weights_only=True))
-    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), loaded):
-        assert torch.equal(twin(X, UNSORTED), expected)
-
-
-@every
-def test_a_copy_does_not_share_parameters(name):
-    module = make(name)
-    twin, expected = copy.deepcopy(module), module(X, UNSORTED)
-    with torch.no_grad():
-        for parameter in twin.parameters():
-            parameter.zero_()
-    assert torch.equal(module(X, UNSORTED), expected)
-
-
-@every_learned
-def test_resetting_draws_every_parameter_anew_under_the_seed(name):
-    module = make(name)
-    states = []
-    for seed in (3, 3, 4):
-        torch.manual_seed(seed)
-        module.reset_parameters()
-        states.append(copy.deepcopy(module.state_dict()))
-    first, same, other = states
-    assert all(torch.equal(first[key], same[key]) for key in first)
-    assert any(not torch.equal(first[key], other[key]) for key in first)
-
-
-@every
-def test_inference_mode_gives_the_same(name):
-    module = make(name)
-    with torch.inference_mode():
-        out = module(X.clone(), UNSORTED.clone())
-    torch.testing.assert_close(out, module(X, UNSORTED))
-
-
-@every
-def test_printing_names_the_class(name):
-    assert type(make(name)).__name__ in repr(make(name))
-
-
-# Transformations
-
-
-@every_learned
-def test_vmap_over_parameters_is_a_loop_over_modules(name):
-    modules = [make(name, seed=seed) for seed in range(3)]
-    parameters, buffers = torch.func.stack_module_state(modules)
-
-    def run(parameters, buffers):
-        return functional_call(modules[0], (parameters, buffers), (X,), {"index": UNSORTED})
-
-    together = torch.func.vmap(run)(parameters, buffers)
-    torch.testing.assert_close(together, torch.stack([module(X, UNSORTED) for module in modules]))
-
-
-@every_learned
-def test_gradients_per_model_are_a_loop_over_modules(name):
-    modules = [make(name, seed=seed) for seed in range(2)]
-    parameters, _ = torch.func.stack_module_state(modules)
-
-    def loss(parameters):
-        return functional_call(modules[0], parameters, (X,), {"index": UNSORTED}).square().sum()
-
-    together = torch.func.vmap(torch.func.grad(loss))(parameters)
-    for number, module in enumerate(modules):
-        module(X, UNSORTED).square().sum().backward()
-        for key, parameter in module.named_parameters():
-            torch.testing.assert_close(together[key][number], parameter.grad)

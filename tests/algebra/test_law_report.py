@@ -1,5 +1,6 @@
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -56,9 +57,9 @@ def test_a_quantile_between_two_violations_is_the_higher_one():
     assert low < between == high
 
 
-def test_a_single_sample_leaves_nothing_to_chance():
+def test_equal_samples_leave_nothing_to_chance():
     # e - a misses a by 2 · 3, and (a - a) - a misses a - (a - a) by as much.
-    report = law_report(SUBTRACTION, torch.tensor([3.0]), num_draws=7, quantiles=(0.0, 0.3, 1.0))
+    report = law_report(SUBTRACTION, torch.full((3,), 3.0), num_draws=7, quantiles=(0.0, 0.3, 1.0))
     assert [row.absolute for row in report.rows] == [(6.0,) * 3, (0.0,) * 3, (6.0,) * 3]
 
 
@@ -123,9 +124,46 @@ def test_a_report_is_strict_json():
 
 
 def test_what_cannot_be_measured_is_refused():
-    with pytest.raises(ValueError, match="no samples to draw from"):
-        law_report(Sum(), torch.zeros(0, 3))
+    for count in range(3):
+        with pytest.raises(ValueError, match=f"there are {count} samples; expected 3 or more"):
+            law_report(Sum(), torch.zeros(count, 3))
+    law_report(Sum(), torch.zeros(3, 3))
     with pytest.raises(ValueError, match="0 draws"):
         law_report(Sum(), SAMPLES, num_draws=0)
     with pytest.raises(ValueError, match=r"quantiles \(0.5, 90.0\)"):
         law_report(Sum(), SAMPLES, [ASSOCIATIVITY], quantiles=(0.5, 90.0))
+
+
+@pytest.mark.parametrize("shape", [(20, 5), (20,), (20, 4, 1)], ids=str)
+@pytest.mark.parametrize("laws", [MONOID_LAWS, [ASSOCIATIVITY]], ids=len)
+def test_samples_that_are_no_elements_are_refused(shape, laws):
+    op = Operator(torch.add, torch.zeros(4))
+    with pytest.raises(ValueError, match=rf"samples have shape {re.escape(str(shape))}; expected"):
+        law_report(op, torch.zeros(shape), laws)
+    with pytest.raises(ValueError, match=r"\[n, \.\.\., 4\], because an element of Operator has"):
+        law_report(op, torch.zeros(shape), laws)
+
+
+def test_what_has_an_operator_is_refused_whatever_the_laws():
+    class Owner:
+        operator = Sum()
+
+        def __call__(self, a, b):
+            return self.operator(a, b)
+
+    with pytest.raises(ValueError, match=r"got a Owner; .* give `\.operator`"):
+        law_report(Owner(), SAMPLES, [COMMUTATIVITY])
+
+
+def test_what_a_cell_is_given_is_drawn_from_the_inputs():
+    """With a cell that keeps its state unless it is given something above one, order matters not
+    for small inputs, whatever the states are."""
+
+    def cell(state, x):
+        return torch.where(x > 1, x, state)
+
+    states, small = torch.randn(50, 3) * 100, torch.rand(20, 3)
+    (row,) = law_report(cell, states, [SWAP], inputs=small).rows
+    assert row.absolute == (0, 0, 0, 0)
+    (row,) = law_report(cell, states, [SWAP]).rows
+    assert row.absolute[-1] > 1

@@ -97,3 +97,10 @@ def test_what_is_no_monoid_is_refused_with_what_was_meant(given, message):
 
 def test_a_monoid_is_accepted():
     require_monoid(Sum())
+
+
+def test_a_monoid_may_have_an_operator_as_a_part():
+    class Wrapped(Operator):
+        operator = Sum()
+
+    require_monoid(Wrapped(torch.add, torch.tensor(0.0)))

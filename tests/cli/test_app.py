@@ -76,6 +76,8 @@ def test_a_finished_run_can_be_resumed_evaluated_and_asked_for_its_laws(trained)
     assert "accuracy@32" in treefold("resume", folder).stdout
     scores = treefold("evaluate", folder, "--sizes", "1-3,40").stdout.split()
     assert scores[0::2][:4] == ["1", "2", "3", "40"]
+    mixed = treefold("evaluate", folder, "--sizes", "2,3,balanced:16").stdout.splitlines()
+    assert [line.rsplit(maxsplit=1)[0].strip() for line in mixed[:3]] == ["2", "3", "balanced 16"]
     report = treefold("laws", folder).stdout
     for law in ("identity", "commutativity", "associativity"):
         assert law in report

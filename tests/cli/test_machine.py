@@ -98,7 +98,7 @@ def test_a_record_from_before_goes_on_with_the_usual_machine(worlds):
 
 def test_a_run_is_evaluated_on_the_device_that_is_asked_for(tmp_path, worlds, capsys):
     folder = train(tmp_path, "sum")
-    evaluate_run(folder, "1,2", -1, Machine(device="cuda"))
+    evaluate_run(folder, "1,2", None, Machine(device="cuda"))
     assert worlds[-1][:2] == ("cuda", "32-true")
     scores = capsys.readouterr().out.split()
     assert scores[-4::2] == ["1", "2"]
@@ -109,9 +109,9 @@ def test_a_run_of_any_precision_is_evaluated_as_it_was_trained(tmp_path, precisi
     folder = train(tmp_path, machine=Machine(precision=precision))
     recorded = Record.read(folder).metrics["accuracy"]["1"]
     capsys.readouterr()
-    evaluate_run(folder, "1", -1, Machine())
+    evaluate_run(folder, "1", None, Machine())
     assert capsys.readouterr().out.split()[:2] == ["1", f"{recorded:.4f}"]
-    evaluate_run(folder, "1", -1, Machine(precision="32-true"))
+    evaluate_run(folder, "1", None, Machine(precision="32-true"))
     checkpoint = next((folder / "checkpoints").glob("best-*.json"))
     for path in (folder, folder / "checkpoints", checkpoint):
         capsys.readouterr()
@@ -183,6 +183,22 @@ def test_what_is_timed_can_be_changed_and_its_record_says_so(tmp_path, capsys):
     by_size = record.metrics["seconds_per_epoch_by_size"]
     assert all(len(by_size[size]) == 3 and min(by_size[size]) > 0 for size in ("2", "4"))
     assert "binary-gru-assoc" in capsys.readouterr().out
+
+
+def test_processes_are_timed_together_and_tell_it_once(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "treefold.cli", "bench", "--preset", "smoke",
+         "--rows", "sum", "--sizes", "2", "--fraction", "1", "--set", "task.num_train=128",
+         "--processes", "2", "--threads", "1", "--out", str(tmp_path)],
+        capture_output=True, text=True, timeout=170,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("n = 2") == 1
+    (folder,) = [path.parent for path in tmp_path.rglob("record.json")]
+    assert folder.name == "smoke,processes=2,task.num_train=128"
+    record = Record.read(folder)
+    assert record.overrides == {"task.num_train": 128, "processes": 2}
+    assert record.machine["processes"] == 2
 
 
 def test_no_processes_at_all_are_refused():

@@ -3,13 +3,16 @@
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from treefold.cli.commands import variant_name
+from treefold.cli.display import Silent
 from treefold.cli.options import Machine
-from treefold.cli.sweeping import Job, manifest, sweep_rows
+from treefold.cli.sweeping import Children, Job, _run, manifest, sweep_rows
 from treefold.experiments.catalogue import find_experiment
 from treefold.experiments.run import open_record
 from treefold.records import Record, StorageError
@@ -93,3 +96,46 @@ def test_a_sweep_that_is_stopped_waits_for_its_runs_to_save(tmp_path, number):
     assert out.count("stopped by SIGTERM at epoch") == 2
     records = [Record.read(path.parent) for path in Path(tmp_path).rglob("record.json")]
     assert [record.status for record in records] == ["stopped", "stopped"]
+
+
+class Gone:
+    """A process that is over, with this exit code and these lines on standard error."""
+
+    def __init__(self, code, *errors):
+        self.code, self.stdout, self.stderr = code, [], [f"{line}\n" for line in errors]
+
+    def wait(self):
+        return self.code
+
+
+class Shown(Silent):
+    def __init__(self):
+        self.messages = []
+
+    def finish(self, name, message):
+        self.messages.append(message)
+
+
+def outcome(monkeypatch, out, child, are_stopped):
+    children, shown = Children(), Shown()
+    if are_stopped:
+        children.stop()
+    monkeypatch.setattr(children, "start", lambda command: nullcontext(child))
+    return _run(job(out), shown, children), shown.messages
+
+
+def test_a_run_that_a_stopped_sweep_ends_too_early_is_interrupted_not_failed(tmp_path, monkeypatch):
+    code, messages = outcome(monkeypatch, tmp_path, Gone(-15), are_stopped=True)
+    assert (code, messages) == (130, ["stopped before it began"])
+    code, messages = outcome(monkeypatch, tmp_path, Gone(-15), are_stopped=False)
+    assert (code, messages) == (-15, ["failed: exit code -15"])
+
+
+def test_a_run_that_is_finished_is_told_so_however_its_process_ended(tmp_path, monkeypatch):
+    folder = job(tmp_path).folder
+    folder.mkdir(parents=True)
+    made = open_record(find_experiment("second-minimum/sum", "smoke")[0], "smoke", 0, folder, {})
+    replace(made, status="finished", metrics={"accuracy@32": 0.5}).write(folder)
+    code, messages = outcome(monkeypatch, tmp_path, Gone(-15), are_stopped=True)
+    assert code == 0
+    assert messages == ["accuracy@32 0.500  (0 epochs, 0 s)"]

@@ -11,6 +11,7 @@ import pytest
 
 from treefold.cli.display import Bars
 from treefold.cli.errors import as_one_line
+from treefold.records import Record
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -99,3 +100,20 @@ def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it(capsys
     assert capsys.readouterr().err == (
         f"treefold: this needs {module}; pip install 'treefold[{extra}]'\n"
     )
+
+
+def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(tmp_path):
+    """As behind `| head -1`: the first line is read, then the pipe is closed."""
+    changes = ["training.epochs=4", "task.num_train=64", "evaluation.sizes=1"]
+    sets = [part for change in changes for part in ("--set", change)]
+    child = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "treefold.cli", "train", "second-minimum/sum",
+         "--preset", "smoke", "--threads", "1", "--out", str(tmp_path), *sets],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert "epoch 1/4" in child.stdout.readline()
+    child.stdout.close()
+    assert child.wait(timeout=170) == 0, child.stderr.read()
+    child.stderr.close()
+    record = Record.read(next(tmp_path.rglob("record.json")).parent)
+    assert (record.status, record.epochs) == ("finished", 4)

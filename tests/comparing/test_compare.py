@@ -62,12 +62,16 @@ def test_what_is_done_is_skipped_and_more_can_be_asked_for(done, world):
 def test_another_recipe_in_the_folder_is_found_before_any_work(done, world):
     out, _, _ = done
     longer = dataclasses.replace(PLAN, budget=Budget(epochs=3, batch_size=16))
-    with pytest.raises(ValueError, match="a run with another training; give another --out"):
+    message = "a run with another training; give another --out, or remove that folder$"
+    with pytest.raises(ValueError, match=message):
         compare(DATA, longer, out, world)
     wider = dataclasses.replace(PLAN, size=Size(16, 1))
     changed = dataset_of("mine", collect(graph_numbers()))
     with pytest.raises(ValueError, match="a run with another dataset and model"):
         compare(changed, wider, out, world)
+    message = r"dataset\(\) must give the same data each time: seed what it draws$"
+    with pytest.raises(ValueError, match=message):
+        compare(changed, PLAN, out, world)
 
 
 def test_a_seed_gives_the_same_scores_again(done, tmp_path, world):

@@ -6,7 +6,6 @@ from comparing.graph_sets import graph_classes, graph_numbers, one_graph, ring
 from torch_geometric.data import Data, HeteroData
 
 from treefold.comparing import collect, collect_splits, dataset_of
-from treefold.comparing.dataset import in_degrees
 from treefold.tasks.realworld import Categories, Numbers
 
 
@@ -235,7 +234,7 @@ def test_nodes_that_carry_nothing_know_how_many_neighbours_they_have():
         del graph.x
     found = dataset(graphs)
     store = found.train.store
-    assert store.x[:, 0].equal(torch.log1p(in_degrees(store).double()).float())
+    assert store.x[:, 0].equal(torch.log1p(store.in_degrees.double()).float())
     assert any("stands in for x" in note for note in found.notes)
     positions = dataset(changed(graphs, pos=lambda g: torch.ones(g.num_nodes, 3)))
     assert positions.node_input == Numbers(3)

@@ -56,6 +56,11 @@ def test_every_made_table_is_that_of_the_records(publishing, content):
         assert publishing.filled(page, content.groups) == page.read_text(), "run make results-page"
 
 
+def test_no_other_page_has_a_table_that_is_called_made(publishing):
+    # What stands in such a block counts as read from records, so somebody must write it from them.
+    assert {page for page in PAGES if "<!-- made:" in page.read_text()} == set(publishing.PAGES)
+
+
 WEIGHTS = sorted(path.parent for path in (ROOT / "results").rglob("checkpoints"))
 
 

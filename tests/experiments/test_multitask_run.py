@@ -13,7 +13,6 @@ from treefold.experiments.run import run
 from treefold.experiments.trainer import Watcher
 from treefold.records import MetricsLog, Record
 from treefold.tasks.multitask import TARGETS
-from treefold.training.world import World
 
 SMALL = [
     "training.epochs=2",
@@ -24,11 +23,6 @@ SMALL = [
     "task.num_test=10",
     "task.num_extrapolation=10",
 ]
-
-
-@pytest.fixture(scope="module")
-def world():
-    return World()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -19,7 +19,6 @@ from treefold.tasks.realworld import MissingData, differences_from_official
 from treefold.tasks.realworld.tasks import GRAPH_TASKS
 from treefold.training.answer_scores import score_answers
 from treefold.training.state import restore
-from treefold.training.world import World
 
 FEW = Path(__file__).parents[1] / "data" / "realworld"
 SMALL = ["training.epochs=2", "training.batch_size=2", "model.channels=4", "model.num_layers=2"]
@@ -30,11 +29,6 @@ PLATEAU = [
     "training.learning_rate=0.5",
     "model.dropout=0.3",
 ]
-
-
-@pytest.fixture(scope="module")
-def world():
-    return World()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,14 +10,17 @@ import torch
 from treefold.aggregators import aggregator
 from treefold.experiments.build import routine_of
 from treefold.experiments.catalogue import FAMILIES
+from treefold.experiments.loading import experiment_of
 from treefold.experiments.overrides import keys_of, override
 from treefold.experiments.presets import PRESETS
 from treefold.experiments.recipe import Training, experiment_from_recipe
 from treefold.experiments.set_experiments import EXPERIMENTS, LAMBDAS, REPORTED, find_experiment
 from treefold.experiments.set_routine import Balanced, parse_cases, summary
+from treefold.records import Record, as_json, find_runs
 from treefold.tasks import SET_TASKS
 
 ONE = "second-minimum/binary-gru"
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def every_row():
@@ -43,6 +47,13 @@ def test_a_recipe_of_an_old_record_is_the_same_recipe():
     assert patient.recipe()["training"]["patience"] == 5
     stored = json.loads(json.dumps(patient.recipe()))
     assert experiment_from_recipe(ONE, stored).training.patience == 5
+
+
+def test_every_record_that_we_keep_tells_of_a_recipe_of_today():
+    records = [Record.read(folder) for folder in find_runs(RESULTS)]
+    assert {"second-minimum/sum", "set-speed/sum"} <= {record.name for record in records}
+    for record in records:
+        assert as_json(experiment_of(record).recipe()) == record.recipe
 
 
 def test_the_paper_preset_is_the_paper():
@@ -171,7 +182,10 @@ def test_all_parts_of_a_recipe_can_be_overridden():
 def test_sizes_are_asked_for_in_words():
     assert parse_cases("1-3,32") == (1, 2, 3, 32)
     assert parse_cases("balanced:16,200") == (Balanced(16), Balanced(200))
-    for wrong in ("even:3", "balanced:", "balanced:0", "3:4", "x"):
+    mixed = (200, 1000, Balanced(16), Balanced(17), Balanced(1000))
+    assert parse_cases("200,1000,balanced:16-17,1000") == mixed
+    wrong_ones = ("even:3", "balanced:", "balanced:0", "3:4", "x", ",balanced:3", "200balanced:3")
+    for wrong in (*wrong_ones, "200,,balanced:3", "balanced:3,balanced:4", "200,balanced:"):
         with pytest.raises(ValueError, match="expected"):
             parse_cases(wrong)
 

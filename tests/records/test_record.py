@@ -20,6 +20,12 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert Record.read(tmp_path) == RECORD
 
 
+def test_what_never_decided_anything_is_not_read_from_old_recipes(tmp_path):
+    old = {"task": {"name": "xor", "bits": 8, "max_evaluation_size": 200}, "model": {}}
+    Record("xor/sum", "smoke", 1, old).write(tmp_path)
+    assert Record.read(tmp_path).recipe == {"task": {"name": "xor", "bits": 8}, "model": {}}
+
+
 def test_numbers_that_json_lacks_are_strict_json_and_come_back(tmp_path):
     Record("r", "smoke", 1, {}, metrics={"loss": math.nan, "worst": math.inf}).write(tmp_path)
     text = (tmp_path / "record.json").read_text()

@@ -14,30 +14,17 @@ import torch
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 
-import pandas as pd
 import psutil
 import pyarrow.parquet as pq
-from tables.trained import CHANNELS, run_folder
+from tables.ray_warnings import ignored
+from tables.trained import CHANNELS, events, run_folder
 
-import treefold
-from treefold import Groups, plan_tree, tree_reduce
+from treefold import Groups
 from treefold.cli.folding import fold_file
-from treefold.experiments.loading import best_model, experiment_of
-from treefold.models import SetNetwork
-from treefold.records import Record
 from treefold.tables import MonoidAggregate, fold_table, load_fold
-from treefold.tables.loading import fold_of
-from treefold.tables.parquet import (
-    LOCAL_SETTINGS,
-    write_result,
-)
+from treefold.tables.parquet import LOCAL_SETTINGS
 
-# Ray warns about its own future, in every process that uses it.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = ignored
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +50,6 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def fold(run):
     return load_fold(run)
-
-
-def events(num_rows, num_users, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    user = torch.randint(0, num_users, (num_rows,), generator=generator)
-    x = torch.randint(0, 256, (num_rows,), generator=generator)
-    return user, x
 
 
 def by_key(table, column="state"):
@@ -176,6 +156,15 @@ def test_bad_rows_are_counted_and_named_with_their_position(fold, tmp_path):
 
 
 @pytest.mark.usefixtures("address")
+def test_files_may_be_named_by_strings(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"user": [1, 2, 1], "x": [3, 4, 5]}), "e.parquet")
+    summary = fold_table(str(run), "e.parquet", "u.parquet", key="user", on="x")
+    assert (summary.num_keys, summary.num_rows, summary.num_bad) == (2, 3, 0)
+    assert by_key(pq.read_table("u.parquet"), "num_rows") == {1: 2, 2: 1}
+
+
+@pytest.mark.usefixtures("address")
 def test_what_a_dead_worker_was_doing_is_done_again(fold, tmp_path):
     user, x = events(400_000, 50)
     source = tmp_path / "in.parquet"
@@ -273,113 +262,3 @@ def test_categories_are_keys_and_bad_rows_beyond_a_hundred_of_a_key_are_counted(
     assert "50 of them are not in that file: it names at most 100 of a key" in said
     assert by_key(pq.read_table(out), "num_bad") == {"a": 0, "b": 150}
     assert pq.read_table(tmp_path / "out.bad.parquet").num_rows == 100
-
-
-@pytest.mark.parametrize("name", ["in.parquet", "out.bad.parquet"])
-def test_a_source_is_never_overwritten(fold, tmp_path, name):
-    pq.write_table(pa.table({"user": [1, 1], "x": [3, 4]}), tmp_path / name)
-    before = (tmp_path / name).read_bytes()
-    out = tmp_path / ("in.parquet" if name == "in.parquet" else "out.parquet")
-    with pytest.raises(ValueError, match=f"{name} would be written, and it is one of the files"):
-        fold_table(fold, tmp_path / name, out, key="user", on="x")
-    assert (tmp_path / name).read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-def test_a_write_that_fails_leaves_the_old_result_and_nothing_else(tmp_path, monkeypatch):
-    out = tmp_path / "out.parquet"
-    out.write_bytes(b"old")
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk)
-    batch = pa.table({"user": [1], "state": [[0.5]], "num_rows": [1], "num_bad": [0], "bad": [""]})
-    with pytest.raises(OSError, match="disk is full"):
-        write_result(iter([batch]), "user", out, 1)
-    assert out.read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
-
-
-def _full_disk(*_):
-    raise OSError(28, "No space left on device")
-
-
-def test_a_bad_row_in_a_plain_aggregation_is_an_error_that_names_it(fold):
-    aggregation = MonoidAggregate(fold, on="x")
-    with pytest.raises(ValueError, match=r"1 of 3 rows .* row 1 of column 'x', is null"):
-        aggregation.aggregate_block(pa.table({"x": [1, None, 2]}))
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        (["a"], "column 'x' holds .*string; expected integers from 0 to 255, or lists of 8"),
-        ([0.5, None], "column 'x' holds double; expected .* cast whole numbers first"),
-    ],
-)
-def test_a_plain_aggregation_refuses_other_types(fold, column, message):
-    with pytest.raises(ValueError, match=message):
-        MonoidAggregate(fold, on="x").aggregate_block(pa.table({"x": column}))
-    with pytest.raises(ValueError, match=message):
-        MonoidAggregate(fold, on="x").aggregate_block(pd.DataFrame({"x": column}))
-
-
-def test_a_plain_aggregation_may_skip_a_block_of_nulls(fold):
-    aggregation = MonoidAggregate(fold, on="x", skip_nulls=True)
-    assert aggregation.aggregate_block(pa.table({"x": pa.nulls(3)})) is None
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        ({"user": [1]}, "no column 'x'; it has user"),
-        ({"user": [1], "x": ["a"]}, "holds string; expected integers from 0 to 255, or lists of 8"),
-        ({"user": [1], "x": [0.5]}, "holds double; expected"),
-    ],
-)
-def test_tables_that_cannot_be_folded_are_refused_before_any_work(
-    fold, tmp_path, monkeypatch, table, message
-):
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray was started"))
-    pq.write_table(pa.table(table), tmp_path / "in.parquet")
-    with pytest.raises(ValueError, match=message):
-        fold_table(fold, tmp_path / "in.parquet", tmp_path / "out.parquet", key="user", on="x")
-
-
-def test_a_run_its_checkpoints_and_one_of_them_are_the_same_model(run, fold):
-    checkpoints = run / "checkpoints"
-    (best,) = checkpoints.glob("best-*.safetensors")
-    for path in (str(run), checkpoints, best):
-        assert torch.equal(load_fold(path).table, fold.table)
-
-
-def test_a_result_that_lacks_rows_is_not_written(tmp_path):
-    out = tmp_path / "out.parquet"
-    batch = pa.table({"user": [1], "state": [[0.5]], "num_rows": [2], "num_bad": [1], "bad": [""]})
-    with pytest.raises(RuntimeError, match="3 rows were folded or found bad, but the table has 4"):
-        write_result(iter([batch]), "user", out, 4)
-    assert not list(tmp_path.iterdir())
-    assert write_result(iter([batch]), "user", out, 3).num_rows == 2
-    assert out.exists()
-
-
-def test_models_without_an_operator_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="second-minimum/sum has no learned operator"):
-        load_fold(run_folder(tmp_path / "sum", "sum"))
-
-
-def test_the_answers_are_those_of_the_network(run, fold):
-    user, x = events(60, 6)
-    groups = Groups.from_index(user)
-    logits = best_model(run, experiment_of(Record.read(run)))(x, groups)
-    states = tree_reduce(fold.operator, fold.states(x)[groups.order], plan_tree(groups.sizes))
-    torch.testing.assert_close(fold.fold(x, groups), states)
-    bits = (logits > 0).long()
-    assert fold.answers(states).tolist() == (bits << torch.arange(bits.shape[1])).sum(1).tolist()
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_a_model_of_any_precision_folds_in_float32(dtype):
-    model = SetNetwork(8, 8, 8, treefold.aggregator("gated-selection", 8)).to(dtype)
-    fold = fold_of(model)
-    states = fold.fold(torch.tensor([3, 1, 4]), Groups.from_sizes([3]))
-    assert fold.table.dtype == states.dtype == torch.float32
-    assert fold.answers(states).shape == (1,)

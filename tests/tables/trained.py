@@ -1,9 +1,9 @@
-"""A run's folder with a model in it, made in a moment: its parameters are as they were drawn."""
+"""A run's folder with a model in it, made in a moment, and a table of events to fold with it."""
 
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from treefold import BinaryGRU
 from treefold.checkpoints import CheckpointStore
@@ -36,3 +36,11 @@ def fresh_fold() -> ModelFold:
     torch.manual_seed(0)
     states, decoder = torch.randn(NUM_VALUES, CHANNELS), nn.Linear(CHANNELS, 8)
     return ModelFold(BinaryGRU(CHANNELS), states, decoder)
+
+
+def events(num_rows: int, num_users: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Rows of a table: whose they are, and the integer that they hold."""
+    generator = torch.Generator().manual_seed(seed)
+    user = torch.randint(0, num_users, (num_rows,), generator=generator)
+    x = torch.randint(0, NUM_VALUES, (num_rows,), generator=generator)
+    return user, x

@@ -9,6 +9,7 @@ from torch_geometric.nn.aggr import Aggregation
 
 from treefold.aggregators.plan_cache import cached_groups
 from treefold.algebra import describe, map_state
+from treefold.operators.operator import HALF_TYPES
 from treefold.reduction import Groups, Rows, TableRows
 from treefold.shapes import Shaped
 
@@ -67,8 +68,8 @@ def checked_channels(channels: object) -> int:
     """The number of channels, or a ValueError that says what is wrong with it."""
     if not isinstance(channels, int) or isinstance(channels, bool) or channels < 1:
         raise ValueError(
-            f"channels is {channels!r}; expected 1 or more, the width of a layer's messages: it is "
-            "not found out from the first batch"
+            f"channels is {channels!r}; expected a whole number, 1 or more, the width of a layer's "
+            "messages: it is not found out from the first batch"
         )
     return channels
 
@@ -82,3 +83,36 @@ def require_channels(x: Rows, channels: int) -> None:
             f"rows have shape {shapes}; expected [n, ..., {channels}], because the aggregator was "
             f"made for {channels} channels, the width of a layer's messages"
         )
+
+
+def require_type(x: Rows, learned: object) -> None:
+    """Refuse rows of another type of number than the parameters of an operator or a cell.
+
+    Under autocast, float32 and the half types go together; and an operator may take the half types
+    as it is (`takes_half`). What has no parameters takes anything.
+    """
+    rows = cast(Tensor, x.table if isinstance(x, TableRows) else x)
+    parameters = learned.parameters() if isinstance(learned, nn.Module) else iter(())
+    wanted = next((part.dtype for part in parameters if part.is_floating_point()), rows.dtype)
+    if rows.dtype == wanted:
+        return
+    if getattr(learned, "takes_half", False) and rows.dtype in HALF_TYPES:
+        return
+    mixed = (torch.float32, *HALF_TYPES)
+    if torch.is_autocast_enabled(rows.device.type) and rows.dtype in mixed and wanted in mixed:
+        return
+    advice = f"give x{_CASTS.get(wanted, f'.to({wanted})')}"
+    if rows.dtype in _CASTS:
+        advice += f", or use module{_CASTS[rows.dtype]}"
+    raise ValueError(
+        f"rows are {rows.dtype}, but the parameters of {type(learned).__name__} are {wanted}; "
+        f"{advice}"
+    )
+
+
+_CASTS = {
+    torch.float32: ".float()",
+    torch.float64: ".double()",
+    torch.bfloat16: ".bfloat16()",
+    torch.float16: ".half()",
+}

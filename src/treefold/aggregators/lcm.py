@@ -8,14 +8,20 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import aggr as pyg
 
-from treefold.aggregators.base import RaggedAggregation, checked_channels, require_channels
+from treefold.aggregators.base import (
+    RaggedAggregation,
+    checked_channels,
+    require_channels,
+    require_type,
+)
+from treefold.aggregators.element_laws import ElementLaw, LawLoss, weights_by_name
 from treefold.aggregators.penalties import LawWeights
 from treefold.aggregators.plan_cache import plan_of
 from treefold.aggregators.recombination import consistency_loss
 from treefold.aggregators.sampling import Reduction, Sampling
 from treefold.aggregators.tree_laws import TREE_LAWS
 from treefold.aggregators.tree_states import TreeStates
-from treefold.algebra import Monoid, require_monoid
+from treefold.algebra import Law, Monoid, require_monoid
 from treefold.names import by_name, require_one_of
 from treefold.operators import OPERATORS, BinaryGRU
 from treefold.operators.operator import reset_parts
@@ -23,7 +29,7 @@ from treefold.reduction import Bracketing, Groups, Rows, TableRows, TreePlan, tr
 from treefold.reduction.planning import checked_bracketing
 from treefold.reduction.rows import require_rows
 
-LAW_LOSSES = {**TREE_LAWS, "consistency": consistency_loss}
+LAW_LOSSES: dict[str, LawLoss] = {**TREE_LAWS, "consistency": consistency_loss}
 
 
 class LCMAggregation(RaggedAggregation):
@@ -35,6 +41,7 @@ class LCMAggregation(RaggedAggregation):
       training loss through `record_penalties`. `law_nodes` is how many tree nodes to sample for
       each (all, as in the paper, if None); `law_reduction` is the paper's `"sum"` of squares over
       channels or their `"mean"`.
+    - `laws`: weights of laws of your own, each asked of states that are drawn from the trees.
     - `consistency`: the weight of one law more, which is asked of sets that are recombined from the
       elements of a batch: two random trees over the same elements must give the same state. For
       operators that are to hold on sets larger than those of training.
@@ -53,6 +60,7 @@ class LCMAggregation(RaggedAggregation):
         commutativity: float = 0.0,
         identity: float = 0.0,
         consistency: float = 0.0,
+        laws: Mapping[Law, float] | None = None,
         law_nodes: int | None = None,
         law_reduction: Reduction = "sum",
         shuffle: bool = True,
@@ -65,12 +73,15 @@ class LCMAggregation(RaggedAggregation):
         super().__init__()
         self.channels = self.in_channels = self.out_channels = checked_channels(channels)
         self.operator = _make_operator(operator, channels, operator_options or {})
-        self.laws = LawWeights(
-            associativity=associativity,
-            commutativity=commutativity,
-            identity=identity,
-            consistency=consistency,
-        )
+        weights = {
+            "associativity": associativity,
+            "commutativity": commutativity,
+            "identity": identity,
+            "consistency": consistency,
+        }
+        self.laws = LawWeights({**weights, **weights_by_name(laws, taken=weights)})
+        # Not those of `LAW_LOSSES`: a module is pickled with all it holds, and lambdas cannot be.
+        self.own_losses: dict[str, LawLoss] = {law.name: ElementLaw(law) for law in laws or {}}
         self.sampling = Sampling(law_nodes, law_reduction)
         self.shuffle = shuffle
         self.bracketing = checked_bracketing(bracketing)
@@ -122,6 +133,7 @@ class LCMAggregation(RaggedAggregation):
     def aggregate(self, x: Rows, groups: Groups, plan: TreePlan | None = None) -> Tensor:
         """Fold each group; one row per group. A `plan` overrides the bracketing."""
         projected = self.projected(x)
+        require_type(projected, self.operator)
         require_rows(projected, groups)
         if plan is None:
             bracketing = self.bracketing if self.training else self.eval_bracketing
@@ -139,8 +151,9 @@ class LCMAggregation(RaggedAggregation):
             return cast(Tensor, tree_reduce(self.operator, rows, plan))
         fold = tree_fold(self.operator, rows, plan)
         tree = TreeStates.of(plan, rows[plan.leaves], cast(Tensor, fold.nodes))
+        losses = {**LAW_LOSSES, **self.own_losses}
         for law, weight in self.laws.active.items():
-            loss = LAW_LOSSES[law](self.operator, tree, self.sampling, self.generator)
+            loss = losses[law](self.operator, tree, self.sampling, self.generator)
             penalties.add(law, loss, weight)
         return cast(Tensor, fold.groups)
 

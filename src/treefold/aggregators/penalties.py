@@ -9,7 +9,7 @@ know of them.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -79,10 +79,10 @@ class LawWeights:
     last is a mistake worth a warning, once.
     """
 
-    def __init__(self, **weights: float) -> None:
+    def __init__(self, weights: Mapping[str, float]) -> None:
         for law, weight in weights.items():
-            if not 0 <= weight < float("inf"):
-                raise ValueError(f"the weight of {law} is {weight}; expected 0 or more")
+            if not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+                raise ValueError(f"the weight of {law} is {weight!r}; expected 0 or more")
         self.active = {law: weight for law, weight in weights.items() if weight}
         self._warned = False
 

@@ -5,7 +5,12 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from treefold.aggregators.base import RaggedAggregation, checked_channels, require_channels
+from treefold.aggregators.base import (
+    RaggedAggregation,
+    checked_channels,
+    require_channels,
+    require_type,
+)
 from treefold.aggregators.penalties import LawWeights
 from treefold.aggregators.plan_cache import packed_order_of
 from treefold.aggregators.sampling import Reduction, Sampling
@@ -46,13 +51,13 @@ class RecurrentAggregation(RaggedAggregation):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        if permutations < 1:
-            raise ValueError(f"{permutations} permutations; expected 1 or more")
+        if not isinstance(permutations, int) or permutations < 1:
+            raise ValueError(f"{permutations!r} permutations; expected 1 or more")
         self.channels = self.in_channels = self.out_channels = checked_channels(channels)
         self.cell = by_name(CELLS, cell, "cell")(channels) if isinstance(cell, str) else cell
         if self.cell.channels != channels:
             raise ValueError(f"the cell has {self.cell.channels} channels; expected {channels}")
-        self.laws = LawWeights(swap=swap)
+        self.laws = LawWeights({"swap": swap})
         self.sampling = Sampling(law_nodes, law_reduction)
         self.shuffle = shuffle
         self.permutations = permutations
@@ -74,6 +79,7 @@ class RecurrentAggregation(RaggedAggregation):
 
     def _run(self, x: Rows, groups: Groups) -> Tensor:
         require_channels(x, self.channels)
+        require_type(x, self.cell)
         packed, initial = packed_order_of(groups), self.cell.initial
         penalties = self.laws.recorder(self.training)
         keep_states = penalties is not None

@@ -23,8 +23,9 @@ class Sampling:
     reduction: Reduction = "sum"
 
     def __post_init__(self) -> None:
-        if self.num_nodes is not None and self.num_nodes < 1:
-            raise ValueError(f"{self.num_nodes} tree nodes; expected 1 or more, or None for all")
+        num_nodes = self.num_nodes
+        if num_nodes is not None and (not isinstance(num_nodes, int) or num_nodes < 1):
+            raise ValueError(f"law_nodes is {num_nodes!r}; expected 1 or more, or None for all")
         if self.reduction not in ("sum", "mean"):
             raise ValueError(f"the reduction is {self.reduction!r}; expected 'sum' or 'mean'")
 
@@ -34,9 +35,15 @@ class Sampling:
         """Some of the candidates, each with the same probability, none twice."""
         if self.num_nodes is None or self.num_nodes >= candidates.numel():
             return candidates
+        return self.shuffled(candidates, generator)[: self.num_nodes]
+
+    def shuffled(
+        self, candidates: Int[Tensor, " n"], generator: torch.Generator | None
+    ) -> Int[Tensor, " n"]:
+        """All candidates, in random order."""
         device = candidates.device if generator is None else generator.device
-        shuffled = torch.randperm(candidates.numel(), generator=generator, device=device)
-        return candidates[shuffled[: self.num_nodes].to(candidates.device)]
+        order = torch.randperm(candidates.numel(), generator=generator, device=device)
+        return candidates[order.to(candidates.device)]
 
     def mean_square(self, left: Tensor, right: Tensor, expected_rows: float | int) -> Tensor:
         """Squared distances of rows, summed and divided by how many are expected of the sample."""

@@ -10,6 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from treefold.aggregators.element_laws import ElementLaw, LawLoss
 from treefold.aggregators.law_forest import Forest, associativity_forest, commutativity_forest
 from treefold.aggregators.sampling import Sampling
 from treefold.aggregators.tree_states import TreeStates
@@ -40,19 +41,10 @@ def commutativity_loss(
     return sampling.mean_square(left, right, nodes.numel())
 
 
-def identity_loss(
-    op: Monoid, tree: TreeStates, sampling: Sampling, generator: torch.Generator | None = None
-) -> Tensor:
-    """The mean of |a e - a|² + |e a - a|² over the states of a tree, without bias if sampled."""
-    places = sampling.choose(torch.arange(len(tree), device=tree.nodes.device), generator)
-    states = tree.at(places).gathered()
-    return IDENTITY.loss(op, states.flatten(0, -2), reduction=sampling.reduction)
-
-
-TREE_LAWS = {
+TREE_LAWS: dict[str, LawLoss] = {
     "associativity": associativity_loss,
     "commutativity": commutativity_loss,
-    "identity": identity_loss,
+    "identity": ElementLaw(IDENTITY),
 }
 
 

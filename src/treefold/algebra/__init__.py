@@ -28,7 +28,7 @@ from treefold.algebra.monoid import (
 )
 from treefold.algebra.multisets import Multisets, draw_multisets
 from treefold.algebra.product import Product
-from treefold.algebra.sampling import draw_elements
+from treefold.algebra.sampling import draw_elements, draw_for
 from treefold.algebra.selection import KthMinimum, TopK
 from treefold.algebra.statistics import Mean, Variance
 from treefold.algebra.violation import Violation, compare, default_tolerance
@@ -72,6 +72,7 @@ __all__ = [
     "default_tolerance",
     "describe",
     "draw_elements",
+    "draw_for",
     "draw_multisets",
     "extremes",
     "identity_like",

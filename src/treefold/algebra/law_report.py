@@ -9,8 +9,18 @@ import torch
 from torch import Tensor
 
 from treefold.algebra.laws import IDENTITY, MONOID_LAWS, Law
-from treefold.algebra.monoid import State, require_monoid, stack_size
-from treefold.algebra.sampling import draw_elements
+from treefold.algebra.monoid import (
+    Monoid,
+    State,
+    require_elements,
+    require_monoid,
+    require_no_owner,
+    stack_size,
+)
+from treefold.algebra.sampling import draw_for
+
+FEWEST_SAMPLES = 3
+"""With fewer, three that meet are never all different: associativity would look better."""
 
 
 @dataclass(frozen=True)
@@ -60,24 +70,39 @@ def law_report(
     quantiles: Sequence[float] = (0.5, 0.9, 0.99, 1.0),
     num_draws: int = 1024,
     generator: torch.Generator | None = None,
+    inputs: State | None = None,
 ) -> LawReport:
     """Measure each law on `num_draws` random tuples of `samples`, a stack of elements.
 
-    Draws are with replacement, so an element also meets itself. For `SWAP` the samples serve as
-    states and as inputs. A quantile is one of the measured violations, the next higher one where
-    it falls between two; NaN counts as the largest.
+    Draws are with replacement, so an element also meets itself. For `SWAP` the samples are
+    states of a cell, and what it is given is drawn from `inputs`, or from the samples too. A
+    quantile is one of the measured violations, the next higher one where it falls between two; NaN
+    counts as the largest. There must be 3 samples or more.
     """
     if not all(0 <= q <= 1 for q in quantiles):
         raise ValueError(f"quantiles {tuple(quantiles)} should lie between 0 and 1")
-    if IDENTITY in laws:
-        require_monoid(op)
+    _require_measurable(op, samples, laws)
     rows = []
     for law in laws:
-        draws = draw_elements(samples, law.arity, num_draws, generator)
-        violation = law.violation(op, *draws)
+        violation = law.violation(op, *draw_for(law, samples, inputs, num_draws, generator))
         absolute = _quantiles(violation.absolute, quantiles)
         rows.append(LawRow(law.name, absolute, _quantiles(violation.relative, quantiles)))
     return LawReport(tuple(quantiles), num_draws, stack_size(samples), tuple(rows))
+
+
+def _require_measurable(op: Callable[..., State], samples: State, laws: Sequence[Law]) -> None:
+    """Refuse what has no laws, samples that are none of its elements, and too few of them."""
+    require_no_owner(op)
+    if IDENTITY in laws:
+        require_monoid(op)
+    if isinstance(op, Monoid):
+        require_elements(op, samples, "samples")
+    count = stack_size(samples)
+    if count < FEWEST_SAMPLES:
+        raise ValueError(
+            f"there are {count} samples; expected {FEWEST_SAMPLES} or more, or elements would meet "
+            "hardly any but themselves: give as many different ones as you can"
+        )
 
 
 def _quantiles(values: Tensor, quantiles: Sequence[float]) -> tuple[float, ...]:

@@ -15,12 +15,14 @@ class Law:
     """An equation between elements: `sides(op, *elements)` gives its left and its right side.
 
     Elements are stacks, `[n, *feature]` or tuples of such tensors; the law is about each of the n
-    samples by itself. `arity` is the number of elements it speaks of.
+    samples by itself. `arity` is the number of elements it speaks of. The last `num_inputs` of
+    them are what a recurrent cell is given, all others are states.
     """
 
     name: str
     arity: int
     sides: Callable[..., tuple[State, State]] = field(repr=False)
+    num_inputs: int = 0
 
     def violation(self, op: Callable[..., State], *elements: State) -> Violation:
         """How far the two sides are apart for each sample, without recording gradients."""
@@ -99,6 +101,6 @@ COMMUTATIVITY = Law("commutativity", 2, lambda op, a, b: (op(a, b), op(b, a)))
 ASSOCIATIVITY = Law("associativity", 3, lambda op, a, b, c: (op(op(a, b), c), op(a, op(b, c))))
 
 # What makes the fold of a recurrent cell(state, x) indifferent to order (Cohen-Karlik et al. 2020).
-SWAP = Law("swap", 3, lambda cell, s, x, y: (cell(cell(s, x), y), cell(cell(s, y), x)))
+SWAP = Law("swap", 3, lambda f, s, x, y: (f(f(s, x), y), f(f(s, y), x)), num_inputs=2)
 
 MONOID_LAWS = (IDENTITY, COMMUTATIVITY, ASSOCIATIVITY)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -34,13 +34,37 @@ def require_monoid(op: object) -> None:
     """Refuse what is no monoid, with a word on what was probably meant."""
     if isinstance(op, type):
         raise ValueError(f"got the class {op.__name__}; expected one of it: {op.__name__}(...)")
-    if isinstance(getattr(op, "operator", None), Monoid):
-        raise ValueError(f"got a {type(op).__name__}; expected its operator: give `.operator`")
+    require_no_owner(op)
     if not isinstance(op, Monoid):
         raise ValueError(
             f"got {op!r:.60}; expected an operator: called with two stacks of elements, and with "
             "an `identity`"
         )
+
+
+def require_no_owner(op: object) -> None:
+    """Refuse what is no monoid but has one as its operator, such as an aggregator."""
+    if isinstance(getattr(op, "operator", None), Monoid) and not isinstance(op, Monoid):
+        raise ValueError(f"got a {type(op).__name__}; expected its operator: give `.operator`")
+
+
+def require_elements(op: object, given: State, what: str = "rows") -> None:
+    """Refuse a stack of what cannot be elements of `op`, because its identity is none of them."""
+
+    def fits(identity: Tensor, given: Tensor) -> Tensor:
+        shape, element = tuple(identity.shape), tuple(given.shape[1:])
+        axes = zip(reversed(shape), reversed(element), strict=False)
+        if len(shape) > len(element) or any(want not in (1, has) for want, has in axes):
+            expected = ", ".join(["n", "...", *map(str, shape)])
+            raise ValueError(
+                f"{what} have shape {tuple(given.shape)}; expected [{expected}], because an "
+                f"element of {type(op).__name__} has shape {list(shape)}"
+            )
+        return given
+
+    require_monoid(op)
+    stack_size(given)
+    map_state(fits, cast(Monoid, op).identity, given)
 
 
 def map_state(function: Callable[..., Tensor], *states: State) -> State:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from treefold.algebra.laws import Law
 from treefold.algebra.monoid import State, stack_size, take, tensors_of
 
 
@@ -17,6 +18,22 @@ def draw_elements(
         raise ValueError(f"{num_draws} draws measure nothing; draw at least 1")
     index = draw_integers(num_samples, (num_stacks, num_draws), samples, generator)
     return [take(samples, rows) for rows in index]
+
+
+def draw_for(
+    law: Law,
+    samples: State,
+    inputs: State | None,
+    num_draws: int,
+    generator: torch.Generator | None = None,
+) -> list[State]:
+    """Elements for a law to speak of: states from `samples`, and what a cell is given from `inputs`
+    if there are any."""
+    num_inputs = 0 if inputs is None else law.num_inputs
+    states = draw_elements(samples, law.arity - num_inputs, num_draws, generator)
+    if inputs is None or not num_inputs:
+        return states
+    return [*states, *draw_elements(inputs, num_inputs, num_draws, generator)]
 
 
 def draw_integers(

@@ -12,6 +12,7 @@ from treefold.cli.options import (
     Assignments,
     Data,
     Debug,
+    Folder,
     Machine,
     Out,
     Preset,
@@ -96,7 +97,7 @@ def sweep(
 
 
 @app.command
-def resume(run: Run, *, data: Data = None, machine: Where = HERE, debug: Debug = False) -> None:
+def resume(run: Folder, *, data: Data = None, machine: Where = HERE, debug: Debug = False) -> None:
     """Go on with a run that was stopped, from its folder alone.
 
     Device, precision, processes and threads are those it was begun with, if not given.
@@ -113,16 +114,20 @@ def evaluate(
     run: Run,
     *,
     sizes: Annotated[
-        str | None, Parameter(help="Set sizes, such as 1-16,32,1000, or splits of graphs: test.")
+        str | None,
+        Parameter(
+            help="Set sizes, such as 1-16,32,1000, or balanced:16,200 for sets whose answers are "
+            "spread evenly, or splits of graphs: test."
+        ),
     ] = None,
     seed: Annotated[
-        int, Parameter(help="Of the evaluation sets; the run's own if not given.")
-    ] = -1,
+        int | None, Parameter(help="Of the evaluation sets; the run's own if not given.")
+    ] = None,
     data: Data = None,
     machine: Where = HERE,
     debug: Debug = False,
 ) -> None:
-    """Score a run's best checkpoint on sets of given sizes, or on splits of graphs."""
+    """Score a run on sets of given sizes, or on splits of graphs: its best checkpoint, or one."""
     with as_one_line(debug):
         from treefold.cli.commands import evaluate_run
 
@@ -138,10 +143,7 @@ def laws(
     data: Data = None,
     debug: Debug = False,
 ) -> None:
-    """Print how far a run's learned operator is from the laws of a commutative monoid.
-
-    The run is its folder, or a checkpoint in it.
-    """
+    """Print how far a run's learned operator is from the laws of a commutative monoid."""
     with as_one_line(debug):
         from treefold.cli.commands import print_laws
 
@@ -165,7 +167,7 @@ def fold(
 ) -> None:
     """Fold a table by key with a run's trained model, on Ray.
 
-    The run is its folder, or a checkpoint in it. Rows that are null, NaN, out of range or of the
+    Rows that are null, NaN, out of range or of the
     wrong width are counted, and named in a file beside the result.
     """
     with as_one_line(debug):
@@ -175,7 +177,16 @@ def fold(
 
 
 @app.command
-def report(runs: Path = Path("runs"), *, out: Path | None = None, debug: Debug = False) -> None:
+def report(
+    runs: Annotated[Path, Parameter(help="A folder with run folders somewhere in it.")] = Path(
+        "runs"
+    ),
+    *,
+    out: Annotated[
+        Path | None, Parameter(help="Where the page goes; RUNS/report if not given.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
     """Write a page, figures and tables from all records below a folder."""
     with as_one_line(debug):
         from treefold.cli.reporting import report_runs

@@ -9,6 +9,7 @@ from treefold.experiments.overrides import override
 from treefold.experiments.set_experiments import REPORTED_SECONDS, find_experiment
 from treefold.experiments.set_routine import parse_sizes
 from treefold.experiments.speed import time_experiment
+from treefold.training.world import World
 
 if TYPE_CHECKING:
     from treefold.cli.options import Machine
@@ -31,15 +32,26 @@ def bench_rows(
             find_experiment(f"second-minimum/{row}", preset)[0] for row in rows.split(",")
         ]
     world = world_of(machine)
-    print("seconds per epoch  " + "".join(f"{f'n = {size}':>12}" for size in wanted))
+    _show(world, "seconds per epoch  " + "".join(f"{f'n = {size}':>12}" for size in wanted))
     changed = [override(experiment, assignments) for experiment in experiments]
     for experiment, overrides in changed:
         row = experiment.name.partition("/")[2]
         experiment = replace(experiment, reported=REPORTED_SECONDS.get(row, {}))
+        if world.size > 1:
+            overrides["processes"] = world.size
         record = time_experiment(experiment, preset, overrides, wanted, fraction, world)
-        folder = out / record.name / variant_name(preset, assignments)
-        folder.mkdir(parents=True, exist_ok=True)
-        record.write(folder)
+        if world.rank == 0:
+            several = [f"processes={world.size}"] if world.size > 1 else []
+            name = variant_name(preset, [*assignments, *several], world.precision)
+            folder = out / record.name / name
+            folder.mkdir(parents=True, exist_ok=True)
+            record.write(folder)
         by_size = record.metrics["seconds_per_epoch_by_size"]
         means = [sum(by_size[str(size)]) / len(by_size[str(size)]) for size in wanted]
-        print(f"{row:>17}  " + "".join(f"{mean:12.1f}" for mean in means), flush=True)
+        _show(world, f"{row:>17}  " + "".join(f"{mean:12.1f}" for mean in means))
+
+
+def _show(world: World, line: str) -> None:
+    """Print a line once, however many processes there are."""
+    if world.rank == 0:
+        print(line, flush=True)

@@ -13,19 +13,20 @@ from treefold.cli.display import choose_display
 from treefold.cli.watching import watch
 from treefold.experiments.build import routine_of
 from treefold.experiments.catalogue import FAMILIES, find_experiment
-from treefold.experiments.loading import best_model, experiment_of, run_of
+from treefold.experiments.loading import experiment_of, model_at, names_checkpoint, run_of
 from treefold.experiments.overrides import override
 from treefold.experiments.run import run
 from treefold.records import Record, num_cores
 from treefold.tasks import SET_TASKS
 from treefold.training.precision import FULL
 from treefold.training.signals import stop_on_signals
-from treefold.training.violations import laws_of, states_of
+from treefold.training.violations import inputs_of, laws_of, states_of
 from treefold.training.world import World, under_torchrun
 
 if TYPE_CHECKING:
     from treefold.cli.options import Machine
 
+MOST_SEEDS = 1 << 63
 LONGEST_NAME = 200
 """In bytes; file systems take 255, and a manifest's name is longer than a folder's."""
 
@@ -35,8 +36,9 @@ def list_everything() -> None:
     print("experiments")
     for family in FAMILIES.values():
         for name, experiments in family.experiments.items():
-            rows = [row.name.partition("/")[2] for row in experiments("smoke")]
-            print(f"  {name}: {', '.join([*rows, *family.extra_rows.get(name, ())])}")
+            rows = ", ".join(row.name.partition("/")[2] for row in experiments("smoke"))
+            others = ", ".join(family.extra_rows.get(name, ()))
+            print(f"  {name}: {rows}" + (f"; by name only: {others}" if others else ""))
     for kind, family in FAMILIES.items():
         print(f"presets for {kind}")
         for name, preset in family.presets.items():
@@ -55,6 +57,7 @@ def train_rows(
 ) -> None:
     """Train the rows that a name stands for, one after the other."""
     changed = [override(found, assignments) for found in find_experiment(recipe, preset)]
+    checked_seed(seed)
     world = world_of(machine)
     with (
         choose_display(json_lines, silent=world.rank > 0) as display,
@@ -76,6 +79,11 @@ def train_rows(
 
 def resume_run(folder: Path, machine: "Machine") -> None:
     """Go on with a run, from what its record says."""
+    if names_checkpoint(folder):
+        raise ValueError(
+            f"{folder} is one checkpoint, but a run goes on from its last one; give its folder, "
+            f"{run_of(folder)}"
+        )
     folder = run_of(folder)
     record = Record.read(folder)
     experiment = experiment_of(record)
@@ -94,15 +102,14 @@ def resume_run(folder: Path, machine: "Machine") -> None:
         display.finish(record.name, in_short(record))
 
 
-def evaluate_run(folder: Path, sizes: str | None, seed: int, machine: "Machine") -> None:
-    """Score the best checkpoint and print a line per size, or other case of the task."""
-    folder = run_of(folder)
-    record = Record.read(folder)
+def evaluate_run(path: Path, sizes: str | None, seed: int | None, machine: "Machine") -> None:
+    """Score a checkpoint, the best if none is named: a line per size, or other case of the task."""
+    record = Record.read(run_of(path))
     experiment = experiment_of(record)
-    routine = routine_of(experiment, record.seed if seed < 0 else seed)
+    routine = routine_of(experiment, record.seed if seed is None else checked_seed(seed))
     wanted = routine.cases(sizes)
     begun = {name: value for name, value in record.machine.items() if name == "precision"}
-    model = best_model(folder, experiment)
+    model = model_at(path, experiment)
     world = world_of(machine, begun)
     placed = world.place(model)
     scores = {}
@@ -118,19 +125,18 @@ def evaluate_run(folder: Path, sizes: str | None, seed: int, machine: "Machine")
 
 def print_laws(path: Path, num_draws: int) -> None:
     """Print a law report on states that the run's operator really meets."""
-    folder = run_of(path)
-    record = Record.read(folder)
+    record = Record.read(run_of(path))
     experiment = experiment_of(record)
     # In float32 whatever it was trained in: what is asked is how far the operator itself is off.
-    model = best_model(folder, experiment).float()
+    model = model_at(path, experiment).float()
     with torch.no_grad():
         folded = routine_of(experiment, record.seed).folded(model, torch.device("cpu"))
     if folded is None or not laws_of(folded.aggregator)[0]:
         raise ValueError(f"{record.name} learns no operator; its laws hold or not by definition")
     laws, op = laws_of(folded.aggregator)
     generator = torch.Generator().manual_seed(0)
-    states = states_of(*folded)
-    print(law_report(op, states, laws, num_draws=num_draws, generator=generator))
+    states, inputs = states_of(*folded), inputs_of(folded.rows, folded.groups)
+    print(law_report(op, states, laws, num_draws=num_draws, generator=generator, inputs=inputs))
 
 
 def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:
@@ -146,12 +152,21 @@ def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:
         share = num_cores() // (processes or 1)
         threads = begun.get("threads", max(1, share))
     if threads is not None:
+        if threads < 1:
+            raise ValueError(f"--threads is {threads}; expected 1 or more")
         torch.set_num_threads(threads)
     device, precision = (
         getattr(machine, name) or begun.get(name, usual)
         for name, usual in (("device", "cpu"), ("precision", FULL))
     )
     return World(device, precision, processes)
+
+
+def checked_seed(seed: int) -> int:
+    """The seed, or a ValueError if generators do not take it."""
+    if not 0 <= seed < MOST_SEEDS:
+        raise ValueError(f"--seed is {seed}; expected 0 or more, and less than 2^63")
+    return seed
 
 
 def run_folder(

@@ -10,6 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from treefold.cli.errors import stop_printing
+
 Event = Mapping[str, Any]
 """What a run says of itself: `kind` is `step`, `epoch` or `evaluated`, the rest are numbers."""
 
@@ -25,7 +27,7 @@ class Display(ABC):
 
     def finish(self, name: str, message: str) -> None:
         """A run is over."""
-        print(f"{name}: {message}", flush=True)
+        say(f"{name}: {message}")
 
     def __enter__(self) -> "Display":
         return self
@@ -40,7 +42,7 @@ class Lines(Display):
     def show(self, name: str, event: Event) -> None:
         """Print epochs; steps would be too many."""
         if event["kind"] == "epoch":
-            print(f"{name}: epoch {event['epoch']}/{event['epochs']}  {numbers(event)}", flush=True)
+            say(f"{name}: epoch {event['epoch']}/{event['epochs']}  {numbers(event)}")
 
 
 class Silent(Display):
@@ -58,11 +60,11 @@ class Json(Display):
 
     def show(self, name: str, event: Event) -> None:
         """Print the event."""
-        print(json.dumps({"name": name, **event}), flush=True)
+        say(json.dumps({"name": name, **event}))
 
     def finish(self, name: str, message: str) -> None:
         """Print the end."""
-        print(json.dumps({"name": name, "kind": "finished", "message": message}), flush=True)
+        say(json.dumps({"name": name, "kind": "finished", "message": message}))
 
 
 class Bars(Display):
@@ -113,6 +115,14 @@ class Bars(Display):
         self._progress.console.print(
             f"{name}: {message}", markup=False, highlight=False, soft_wrap=True
         )
+
+
+def say(line: str) -> None:
+    """Print a line; a run goes on when whoever read its lines, such as `head`, has seen enough."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        stop_printing()
 
 
 class Throttle:

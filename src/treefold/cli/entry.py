@@ -1,13 +1,11 @@
 """The entry point: says what to install where the command line's own packages are missing."""
 
-import os
-import sys
-
 
 def main() -> None:
     """Run the command line."""
     try:
         from treefold.cli.app import app
+        from treefold.cli.errors import stop_printing
     except ModuleNotFoundError as error:
         if error.name not in ("cyclopts", "rich"):
             raise
@@ -17,5 +15,5 @@ def main() -> None:
     try:
         app()
     except BrokenPipeError:  # whoever read our output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stop_printing()
         raise SystemExit(1) from None

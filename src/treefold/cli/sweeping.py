@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from treefold.cli.commands import in_short, run_folder, variant_name
 from treefold.cli.display import Display, choose_display
 from treefold.cli.errors import INTERRUPTED
-from treefold.experiments.build import routine_of
+from treefold.experiments.build import require_aggregator, routine_of
 from treefold.experiments.catalogue import find_experiment, find_preset
 from treefold.experiments.overrides import override
 from treefold.records import (
@@ -97,6 +97,8 @@ def sweep_rows(
     machine: "Machine",
 ) -> None:
     """Make every run that is not finished yet; fails if any of them does."""
+    if workers is not None and workers < 1:
+        raise ValueError(f"--workers is {workers}; expected 1 or more")
     jobs = list(manifest(recipe, preset, seeds, out, assignments, machine))
     lines = "".join(json.dumps(asdict(job)) + "\n" for job in jobs)
     check_writable(out)
@@ -134,6 +136,7 @@ def manifest(
     for seed in range(count):
         for experiment in find_experiment(recipe, preset):
             changed, _ = override(experiment, assignments)
+            require_aggregator(changed)
             routine_of(changed, seed).require_data()
             where = (str(out), tuple(assignments), device, precision)
             yield Job(experiment.name, preset, seed, *where)
@@ -188,6 +191,11 @@ class Children:
             with self._lock:
                 self._running.discard(child)
 
+    @property
+    def are_stopped(self) -> bool:
+        """Whether they have been asked to."""
+        return self._stopped
+
     def stop(self) -> None:
         """Ask all to save and go."""
         with self._lock:
@@ -226,11 +234,13 @@ def _run(job: Job, display: Display, children: Children) -> int:
         code = child.wait()
         reader.join()
     record = job.record()
-    if code == 0 and record is not None:
+    if record is not None and record.status == "finished":
         display.finish(job.title, in_short(record))
-    else:
-        reason = errors[-1].strip() if errors else f"exit code {code}"
-        display.finish(job.title, reason if code == INTERRUPTED else f"failed: {reason}")
+        return 0
+    reason = errors[-1].strip() if errors else f"exit code {code}"
+    if children.are_stopped:  # perhaps before the run could listen to signals
+        code, reason = INTERRUPTED, reason if errors else "stopped before it began"
+    display.finish(job.title, reason if code == INTERRUPTED else f"failed: {reason}")
     return code
 
 

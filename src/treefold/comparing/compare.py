@@ -35,14 +35,18 @@ class Compared:
 
 
 def compare(
-    dataset: Dataset, plan: Plan, out: Path, world: World, listener: Listener | None = None
+    dataset: Dataset,
+    plan: Plan,
+    out: Path,
+    world: World | None = None,
+    listener: Listener | None = None,
 ) -> Compared:
-    """Make every run of the plan that is not finished in `out`.
+    """Make every run of the plan that is not finished in `out`; on the CPU if no `world` is given.
 
     A run whose numbers stop being finite, or that runs out of memory, is recorded as failed and the
     others go on; a run that was stopped is begun anew by the next call.
     """
-    listener = listener or Listener()
+    world, listener = world or World(), listener or Listener()
     check_writable(out)
     facts = dataset.facts()
     jobs = [(name, seed, out / name / f"seed-{seed}") for name, seed in plan.pairs()]
@@ -64,9 +68,10 @@ def _is_finished(folder: Path, recipe: dict[str, Any]) -> bool:
     wanted = as_json(recipe)
     if found.recipe != wanted:
         differing = [part for part in wanted if found.recipe.get(part) != wanted[part]]
+        drawn = "; dataset() must give the same data each time: seed what it draws"
         raise ValueError(
             f"{folder} holds a run with another {' and '.join(differing)}; give another --out, or "
-            "remove that folder"
+            f"remove that folder{drawn if 'dataset' in differing else ''}"
         )
     return found.status == "finished"
 

@@ -14,8 +14,6 @@ from treefold.comparing.examples import Asked
 from treefold.comparing.question import Question, question_of
 from treefold.comparing.sources import read_dataset
 from treefold.comparing.splits import splits_of
-from treefold.shapes import Int
-from treefold.tasks.ragged import starts
 from treefold.tasks.realworld import Categories, GraphStore, Numbers
 from treefold.tasks.splits import SPLITS
 
@@ -48,7 +46,7 @@ class Dataset:
 
     def facts(self) -> dict[str, Any]:
         """What a record says of it."""
-        store, degrees = self.train.store, in_degrees(self.train.store)
+        store = self.train.store
         return {
             "name": self.name,
             "digest": self.digest,
@@ -59,7 +57,7 @@ class Dataset:
             "num_graphs": len(store),
             "num_nodes": int(store.sizes.sum()),
             "num_edges": int(store.num_edges.sum()),
-            "largest_neighbourhood": int(degrees.max()),
+            "largest_neighbourhood": int(store.in_degrees.max()),
             "answers": {name: int(part.asked.sum()) for name, part in self.splits.items()},
             "notes": list(self.notes),
         }
@@ -112,12 +110,6 @@ def _require_classes(question: Question, answers: Mapping[str, Tensor]) -> None:
             raise ValueError(
                 f"the split {split} has one class only; expected two or more, for {question.metric}"
             )
-
-
-def in_degrees(store: GraphStore) -> Int[Tensor, " nodes"]:
-    """How many edges point to each node of a store."""
-    shift = torch.repeat_interleave(starts(store.sizes), store.num_edges)
-    return torch.bincount(store.edge_index[1] + shift, minlength=int(store.sizes.sum()))
 
 
 def _degrees_as_input(data: Collected) -> Tensor:

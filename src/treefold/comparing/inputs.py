@@ -1,22 +1,10 @@
 """From what nodes and edges carry to vectors: embeddings of categories, a linear map of numbers."""
 
-import torch
 from torch import Tensor, nn
 
-from treefold.shapes import Float, Int
+from treefold.models.input_layers import EmbeddedCategories
+from treefold.shapes import Float
 from treefold.tasks.realworld import Categories, Numbers
-
-
-class CategoryEncoder(nn.Module):
-    """One embedding per column, added up."""
-
-    def __init__(self, inputs: Categories, channels: int) -> None:
-        super().__init__()
-        self.tables = nn.ModuleList(nn.Embedding(size, channels) for size in inputs.sizes)
-
-    def forward(self, values: Int[Tensor, " n columns"]) -> Float[Tensor, " n channels"]:
-        """A vector per row."""
-        return torch.stack([table(values[:, k]) for k, table in enumerate(self.tables)]).sum(0)
 
 
 class NumberEncoder(nn.Module):
@@ -47,5 +35,5 @@ class NumberEncoder(nn.Module):
 def encoder(inputs: Categories | Numbers, training_rows: Tensor, channels: int) -> nn.Module:
     """What turns rows of this kind into vectors."""
     if isinstance(inputs, Categories):
-        return CategoryEncoder(inputs, channels)
+        return EmbeddedCategories(inputs, channels)
     return NumberEncoder(training_rows, channels)

@@ -9,9 +9,10 @@ from torch.nn import functional as F
 from torch_geometric.nn import aggr as pyg
 
 from treefold.aggregators import RaggedAggregation, aggregator
-from treefold.comparing.dataset import Dataset, in_degrees
+from treefold.comparing.dataset import Dataset
 from treefold.comparing.inputs import encoder
 from treefold.comparing.question import Level
+from treefold.models.degrees import told_degrees
 from treefold.reduction import Groups, Rows, TableRows
 from treefold.shapes import Float
 from treefold.tasks.ragged import rows_of
@@ -98,10 +99,8 @@ def build_network(name: str, dataset: Dataset, channels: int, num_layers: int) -
     """The network with the aggregator of that name, told what training data looks like."""
     train = dataset.train
     nodes, edges = (rows_of(s, train.graphs) for s in (train.store.sizes, train.store.num_edges))
-    options = {}
-    if name == "pna":
-        degrees = in_degrees(train.store)[nodes].double()
-        options["mean_log"] = max(float(torch.log1p(degrees).mean()), 1e-6)
+    degrees = train.store.in_degrees[nodes].double()
+    options = told_degrees(name, max(float(torch.log1p(degrees).mean()), 1e-6), {})
     edge_encoder = None
     if dataset.edge_input is not None:
         edge_encoder = encoder(dataset.edge_input, train.store.edge_attr[edges], channels)

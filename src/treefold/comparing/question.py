@@ -8,6 +8,7 @@ from torch import Tensor
 
 from treefold.comparing.collected import Collected
 from treefold.names import by_name
+from treefold.training.answer_scores import measure_of
 
 Level: TypeAlias = Literal["node", "graph"]
 Kind: TypeAlias = Literal["classification", "regression"]
@@ -33,7 +34,7 @@ class Question:
     @property
     def highest(self) -> bool:
         """Whether a higher score is the better one."""
-        return self.metric != "mae"
+        return measure_of(self.metric).highest
 
 
 def question_of(

@@ -4,21 +4,20 @@ import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch.optim.lr_scheduler import LambdaLR
 
-from treefold.aggregators import record_penalties
 from treefold.comparing.dataset import Dataset
+from treefold.comparing.examples import AskedBatch
 from treefold.comparing.memory import peak_memory
 from treefold.comparing.network import SmallGNN, build_network
 from treefold.comparing.plan import Budget, Size
 from treefold.comparing.scores import Scoring
 from treefold.tasks.splits import SPLITS
-from treefold.training.fit import Progress, fit, num_steps
+from treefold.training.fit import Progress, fit, losses_of, num_steps
 from treefold.training.signals import Stopped, StopRequest
-from treefold.training.violations import NUM_VIOLATION_GRAPHS, violations_on
+from treefold.training.violations import some_examples, violations_on
 from treefold.training.world import World
 
 Row = dict[str, float | int]
@@ -100,9 +99,8 @@ class Run:
         self.wrapped.train()
         with peak_memory(self.world.device) as peak:
             batch = train.take(largest[: self.budget.batch_size]).to(self.world.device)
-            with record_penalties() as penalties:
-                loss, _ = self.scoring.loss(self.wrapped, batch)
-            self.world.backward(loss + penalties.total().to(loss.device))
+            found = losses_of(self.wrapped, batch, self.scoring.loss)
+            self.world.backward(found.total())
         self.optimizer.zero_grad()
         return peak.num_bytes
 
@@ -115,8 +113,8 @@ class Run:
             self.world,
             self.wrapped,
             self.wrapped_optimizer,
-            LambdaLR(self.optimizer, lambda step: 1.0),
-            cast(Any, self.dataset.train),
+            None,
+            self.dataset.train,
             self.scoring.loss,
             batch_size=self.budget.batch_size,
             clip_norm=self.budget.clip_norm,
@@ -153,10 +151,7 @@ class Run:
     @torch.no_grad()
     def _violations(self, device: torch.device) -> dict[str, float]:
         """The mean over layers of each law's relative violation."""
-        val = self.dataset.splits["val"]
-        some = torch.arange(min(NUM_VIOLATION_GRAPHS, len(val)))
+        batch: AskedBatch = some_examples(self.dataset.splits["val"], device)
         model: SmallGNN = self.model.eval()
-        found = [
-            violations_on(*folded) for folded in model.folded(val.take(some).to(device).graphs)
-        ]
+        found = [violations_on(*folded) for folded in model.folded(batch.graphs)]
         return {law: sum(each[law] for each in found) / len(found) for law in found[0]}

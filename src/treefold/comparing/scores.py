@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torchmetrics.functional import mean_absolute_error
-from torchmetrics.functional.classification import binary_auroc, multiclass_accuracy
 
 from treefold.comparing.dataset import Dataset
 from treefold.comparing.examples import Asked, AskedBatch
 from treefold.comparing.question import Question
+from treefold.training.answer_scores import measure_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,6 @@ class Scoring:
             errors = mean_absolute_error(answers, self._scaled(y), self.question.num_outputs)
             one = self.question.num_outputs == 1
             return float((errors * self.scale.to(errors)).mean() if one else errors.mean())
-        if self.question.metric == "roc-auc":
-            # In double: among large floats a sigmoid would make ties.
-            return float(binary_auroc((answers[:, 1] - answers[:, 0]).double().sigmoid(), y))
-        return float(multiclass_accuracy(answers, y, answers.shape[1], average="micro"))
+        if self.question.metric == "roc-auc":  # of two classes: how much likelier the second is
+            answers = answers[:, 1:] - answers[:, :1]
+        return measure_of(self.question.metric).of(answers, y)

@@ -19,6 +19,7 @@ from treefold.experiments.realworld_routine import RealWorldRoutine
 from treefold.experiments.recipe import Experiment, Training
 from treefold.experiments.routine import Routine
 from treefold.experiments.set_routine import SetRoutine
+from treefold.names import require_one_of
 from treefold.tasks import SetTask
 from treefold.tasks.multitask import MultiTask
 from treefold.tasks.realworld import GraphTask
@@ -38,9 +39,11 @@ def routine_of(experiment: Experiment, seed: int) -> Routine:
 
 
 def require_aggregator(experiment: Experiment) -> None:
-    """Refuse options that the aggregator of a recipe does not take, before any work begins."""
+    """Refuse an aggregator that is unknown, or does not take its options, before work begins."""
     choice = experiment.aggregator
-    if choice.name in AGGREGATORS:
+    others = routine_of(experiment, seed=0).other_aggregators
+    require_one_of([*AGGREGATORS, *others], choice.name, "aggregator")
+    if choice.name not in others:
         with torch.random.fork_rng(devices=[]):
             _as_value_error(experiment, lambda: aggregator(choice.name, 8, **choice.options))
 

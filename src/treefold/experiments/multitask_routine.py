@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from treefold.experiments.routine import Folded, Routine, last_inputs
-from treefold.models import MultiTaskNetwork, TowerConv, multi_task_network
+from treefold.models import CONVOLUTIONS, MultiTaskNetwork, TowerConv, multi_task_network
 from treefold.names import require_one_of
 from treefold.tasks.multitask import TARGETS, GraphData, MultiTask, Scores, score
 from treefold.training.fit import Batches, shuffled
-from treefold.training.violations import NUM_VIOLATION_GRAPHS
+from treefold.training.violations import some_examples
 
 
 class MultiTaskRoutine(Routine):
@@ -21,6 +21,7 @@ class MultiTaskRoutine(Routine):
 
     chosen_by = "validation_loss"
     highest = False
+    other_aggregators = tuple(CONVOLUTIONS)
 
     @property
     def task(self) -> MultiTask:
@@ -80,8 +81,7 @@ class MultiTaskRoutine(Routine):
         """The first tower's aggregator, with the messages of the last layer on some graphs."""
         if not isinstance(model, MultiTaskNetwork) or not isinstance(model.next, TowerConv):
             return None
-        some = torch.arange(min(NUM_VIOLATION_GRAPHS, len(self.validation)))
-        graphs = self.validation.take(some).to(device)
+        graphs: GraphData = some_examples(self.validation, device)
         x, neighbours = last_inputs(model.next, lambda: answers(model, graphs))
         rows = model.next.messages(x, neighbours)[:, 0]
         return Folded(model.next.aggregators[0], rows, neighbours.groups)  # type: ignore[arg-type]

@@ -61,14 +61,16 @@ def _parse(text: str, kind: Any, key: str) -> Any:
             return tuple(get_args(kind)[0](item) for item in text.strip("[]()").split(",") if item)
         if kind in (int, float, str):
             return kind(text)
-        return json.loads(text)
-    except (ValueError, KeyError):
+        return dict(json.loads(text))
+    except (ValueError, KeyError, TypeError):
         raise ValueError(f"{key} is {text!r}; expected {_in_words(kind)}") from None
 
 
 def _in_words(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return f"{get_args(kind)[0].__name__}s with commas between them"
+    if get_origin(kind) is dict:
+        return 'names with values, such as {"law_nodes": 64}'
     return getattr(kind, "__name__", str(kind))
 
 

@@ -9,7 +9,6 @@ from treefold.experiments.recipe import Experiment, Reported
 
 Note = str | Callable[[Experiment], str]
 """A departure in words, or what gives it for the recipe as it is; empty if there is none."""
-_AMOUNTS = ("num_", "max_evaluation_size")
 _DATA = ("variant", "seed")
 
 
@@ -51,7 +50,7 @@ def _question(task: Any) -> dict[str, Any]:
     return {
         entry.name: getattr(task, entry.name)
         for entry in dataclasses.fields(task)
-        if not entry.name.startswith(_AMOUNTS) and entry.name not in _DATA
+        if not entry.name.startswith("num_") and entry.name not in _DATA
     }
 
 

@@ -20,7 +20,7 @@ from treefold.tasks.realworld import (
 )
 from treefold.tasks.splits import SPLITS
 from treefold.training.answer_scores import AnswerScore, measure_of, num_correct, score_answers
-from treefold.training.violations import NUM_VIOLATION_GRAPHS
+from treefold.training.violations import some_examples
 
 
 class RealWorldRoutine(Routine):
@@ -113,9 +113,8 @@ class RealWorldRoutine(Routine):
     def folded(self, model: nn.Module, device: torch.device) -> Folded | None:
         """The last layer's first aggregator, with what it gets on some graphs."""
         assert isinstance(model, GraphNetwork)
-        validation, last = self.stores["val"], model.layers[-1]
-        some = torch.arange(min(NUM_VIOLATION_GRAPHS, len(validation)))
-        graphs = validation.take(some).to(device)
+        graphs: GraphBatch = some_examples(self.stores["val"], device)
+        last = model.layers[-1]
         x, around = last_inputs(last, lambda: answers(model, graphs))
         if isinstance(last, PlainLayer):
             rows = last.rows(x, around.neighbours)

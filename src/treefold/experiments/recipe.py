@@ -141,7 +141,7 @@ class Training:
             raise ValueError(
                 f"training.plateau_factor is {self.plateau_factor}; expected between 0 and 1"
             )
-        for name in ("plateau_patience", "min_learning_rate"):
+        for name in ("weight_decay", "plateau_patience", "min_learning_rate"):
             if getattr(self, name) < 0:
                 raise ValueError(f"training.{name} is {getattr(self, name)}; expected 0 or more")
         require_one_of(OPTIMIZERS, self.optimizer, "optimizer")

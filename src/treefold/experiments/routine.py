@@ -1,7 +1,7 @@
 """What a run must know of its kind of task: data, network, loss, and how it is scored."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -45,6 +45,8 @@ class Routine(ABC):
     chosen_by: str
     highest: bool = True
     scores_last: bool = False
+    other_aggregators: Collection[str] = ()
+    """What a recipe's aggregator may be called besides the names of the registry."""
 
     def __init__(self, experiment: Experiment, seed: int) -> None:
         self.experiment, self.seed = experiment, seed

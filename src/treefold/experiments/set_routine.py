@@ -13,9 +13,7 @@ from treefold.models import OracleNetwork, SetNetwork
 from treefold.reduction import TableRows
 from treefold.tasks import SetData, SetTask
 from treefold.training.scoring import loss_and_correct, score
-
-NUM_VIOLATION_SETS = 64
-"""Validation sets on whose states law violations are measured."""
+from treefold.training.violations import some_examples
 
 
 class Balanced(NamedTuple):
@@ -25,12 +23,14 @@ class Balanced(NamedTuple):
 
 
 Case: TypeAlias = int | Balanced
+ORACLE = "oracle"
 
 
 class SetRoutine(Routine):
     """A task on multisets; the best checkpoint answers the most validation sets."""
 
     chosen_by = "validation_accuracy"
+    other_aggregators = (ORACLE,)
 
     @property
     def task(self) -> SetTask:
@@ -46,7 +46,7 @@ class SetRoutine(Routine):
     def model(self) -> nn.Module:
         """The network of the recipe; `oracle` gets the exact monoid of its task."""
         choice, channels = self.experiment.aggregator, self.experiment.model.channels
-        if choice.name == "oracle":
+        if choice.name == ORACLE:
             return OracleNetwork(self.task)
         made = aggregator(choice.name, channels, **choice.options)
         return SetNetwork(self.task.bits, self.task.answer_bits, channels, made)
@@ -68,8 +68,7 @@ class SetRoutine(Routine):
         """The aggregator, with embeddings of some validation sets."""
         if not isinstance(model, SetNetwork):
             return None
-        some = torch.arange(min(NUM_VIOLATION_SETS, len(self.validation)))
-        data = self.validation.take(some).to(device)
+        data: SetData = some_examples(self.validation, device)
         return Folded(model.aggregator, TableRows(model.table(), data.values), data.groups)
 
     def cases(self, wanted: str | None = None) -> Sequence[Case]:
@@ -118,11 +117,20 @@ def summary(accuracy: Mapping[int, float], max_train_size: int) -> dict[str, flo
 
 
 def parse_cases(text: str) -> tuple[Case, ...]:
-    """`1-16,32` as sizes of uniform sets, `balanced:16,200` as those of balanced ones."""
-    kind, colon, sizes = text.rpartition(":")
-    if colon and kind != "balanced":
-        raise ValueError(f"sizes are {text!r}; expected something like 1-16,32 or balanced:16,200")
-    return tuple(map(Balanced, parse_sizes(sizes))) if colon else parse_sizes(sizes)
+    """`1-16,32` as sizes of uniform sets, `balanced:16,200` as those of balanced ones.
+
+    Both together are `1-16,32,balanced:16,200`: all sizes behind `balanced:` are balanced.
+    """
+    uniform, colon, balanced = text.partition("balanced:")
+    if ":" in uniform + balanced or (colon and uniform and not uniform.endswith(",")):
+        raise ValueError(
+            f"sizes are {text!r}; expected something like 1-16,32 or balanced:16,200, or first the "
+            "one and then the other: 1-16,32,balanced:16,200"
+        )
+    if not colon:
+        return parse_sizes(uniform)
+    before = parse_sizes(uniform.removesuffix(",")) if uniform else ()
+    return (*before, *map(Balanced, parse_sizes(balanced)))
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
@@ -131,7 +139,10 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     try:
         for part in text.split(","):
             first, _, last = part.partition("-")
-            sizes += range(int(first), int(last or first) + 1)
+            span = range(int(first), int(last or first) + 1)
+            if not span:
+                raise ValueError("from a larger size to a smaller one")
+            sizes += span
     except ValueError:
         raise ValueError(f"sizes are {text!r}; expected something like 1-16,32,200") from None
     if not sizes or min(sizes) < 1:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from treefold.experiments.build import build_model, build_optimizer, build_schedule
+from treefold.experiments.machine import as_override
 from treefold.experiments.recipe import Experiment
 from treefold.records import Record
 from treefold.training.fit import Progress, fit, num_steps
@@ -70,7 +71,7 @@ def time_experiment(
     }
     return dataclasses.replace(
         record,
-        overrides=overrides,
+        overrides={**overrides, **as_override(world.described())},
         reported={name: dataclasses.asdict(n) for name, n in experiment.reported.items()},
         hardware={**record.hardware, "threads": torch.get_num_threads()},
         machine=world.described(),

@@ -47,6 +47,8 @@ class Standing:
     best_loss: float | None = None
     best_epoch: int = 0
     seconds: float = 0.0
+    first_seconds: float = 0.0
+    """Of the first epoch, in which loops may be compiled."""
 
 
 class Trainer:
@@ -120,10 +122,17 @@ class Trainer:
             "num_parameters": sum(p.numel() for p in self.model.parameters()),
             "best_epoch": chosen.best_epoch,
             self.routine.chosen_by: chosen.best,
-            "seconds_per_epoch": self.standing.seconds / self.progress.epoch,
+            "seconds_per_epoch": self._seconds_per_epoch(),
             **self.routine.metrics(scores),
             **{f"{name}-last": value for name, value in last.items() if "@" in name},
         }
+
+    def _seconds_per_epoch(self) -> float:
+        """The mean of all epochs but the first, if there are more."""
+        epochs, standing = self.progress.epoch, self.standing
+        if epochs == 1:
+            return standing.seconds
+        return (standing.seconds - standing.first_seconds) / (epochs - 1)
 
     def _scores(self, watcher: Watcher, stop: StopRequest) -> dict[Any, Any]:
         self.wrapped.eval()
@@ -165,6 +174,8 @@ class Trainer:
 
     def _finish_epoch(self, watcher: Watcher) -> None:
         progress, standing = self.progress, self.standing
+        if progress.epoch == 1:
+            standing.first_seconds = standing.seconds
         self._require_finite()
         row: dict[str, float | int] = {
             "epoch": progress.epoch,

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -19,16 +19,16 @@ in_place = njit(inline="always", **_OPTIONS)
 
 SECONDS_OF_SILENCE = 2.0
 _log = logging.getLogger("treefold")
-_called: set[Hashable] = set()
+_called: set[str] = set()
 
 
 @contextmanager
-def tells_if_slow(call: Hashable) -> Iterator[None]:
-    """Inside is a call that may compile loops, if it is the first; if that takes long, say so."""
-    if call in _called:
+def tells_if_slow(what: str) -> Iterator[None]:
+    """Inside, loops for `what` may be compiled, the first time; if that takes long, say so."""
+    if what in _called:
         yield
         return
-    words = "treefold: compiling loops for this machine; once, and up to a minute"
+    words = f"treefold: compiling loops ({what}): once per machine, up to a minute"
     timer = threading.Timer(SECONDS_OF_SILENCE, _log.warning, [words])
     timer.daemon = True
     timer.start()
@@ -36,7 +36,7 @@ def tells_if_slow(call: Hashable) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-    _called.add(call)
+    _called.add(what)
 
 
 @compiled
@@ -56,6 +56,11 @@ def width_of(channels: int) -> np.ndarray:
     Each of 16, 32, 64 and 128 has loops of its own, from its first use on; all others share some.
     """
     return _WIDTHS.get(channels, _ANY_WIDTH)
+
+
+def name_of_width(channels: int) -> str:
+    """Which loops these are, for a reader."""
+    return f"width {channels}" if channels in _WIDTHS else "any other width"
 
 
 @in_place

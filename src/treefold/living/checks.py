@@ -6,7 +6,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, map_state, require_monoid
+from treefold.algebra import State, map_state
 from treefold.reduction.groups import INTEGER_TYPES
 from treefold.reduction.rows import num_rows
 from treefold.shapes import Int
@@ -52,25 +52,6 @@ def rows_like(like: State, rows: State) -> State:
     """Rows of the same kind as others, without gradients."""
     num_rows(rows)
     return map_state(_alike, like, rows)
-
-
-def require_elements(op: Monoid, rows: State) -> None:
-    """Refuse rows that cannot be elements of `op`, because its identity is none of them."""
-
-    def fits(identity: Tensor, rows: Tensor) -> Tensor:
-        shape, element = tuple(identity.shape), tuple(rows.shape[1:])
-        axes = zip(reversed(shape), reversed(element), strict=False)
-        if len(shape) > len(element) or any(want not in (1, has) for want, has in axes):
-            expected = ", ".join(["n", "...", *map(str, shape)])
-            raise ValueError(
-                f"rows have shape {tuple(rows.shape)}; expected [{expected}], because an element "
-                f"of {type(op).__name__} has shape {list(shape)}"
-            )
-        return rows
-
-    require_monoid(op)
-    num_rows(rows)
-    map_state(fits, op.identity, rows)
 
 
 def _alike(like: Tensor, rows: Tensor) -> Tensor:

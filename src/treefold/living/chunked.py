@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from treefold.algebra import Monoid
+from treefold.algebra import Monoid, require_monoid
 from treefold.living.checks import Integers, sets_of_rows
 from treefold.living.counter import Cuts, carry, cut, total
 from treefold.living.leaves import require_covered
@@ -49,6 +49,7 @@ def fold_chunks(
     rows, only one where chunks are equal powers of two. So read one set after the other, in chunks
     as large as memory allows.
     """
+    require_monoid(op)
     parameters = [
         parameter
         for module in (op, encode)

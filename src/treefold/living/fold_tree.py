@@ -9,16 +9,10 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid, State, identity_like, map_state
+from treefold.algebra.monoid import require_elements
 from treefold.checkpoints import Checkpoint
 from treefold.living.arena import Arena, room_for
-from treefold.living.checks import (
-    Integers,
-    as_integers,
-    as_sets,
-    require_elements,
-    rows_like,
-    sets_of_rows,
-)
+from treefold.living.checks import Integers, as_integers, as_sets, rows_like, sets_of_rows
 from treefold.living.climb import climb, fold_all
 from treefold.living.elements import Elements
 from treefold.living.leave_one_out import leave_one_out

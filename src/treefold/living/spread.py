@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, compare, map_state
+from treefold.algebra import Monoid, State, compare, map_state, require_monoid
 from treefold.reduction import Bracketing, Groups, plan_tree, tree_reduce
 from treefold.shapes import Float, Int
 
@@ -65,6 +65,7 @@ def bracketing_spread(
     tree gives. `decode` turns states into outputs; by default it is the monoid's own, if it has
     one. No gradients.
     """
+    require_monoid(op)
     require_bracketings(num_bracketings)
     with torch.no_grad():
         if reference is None:

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid, State, map_state, require_monoid, take, tensors_of
+from treefold.algebra.monoid import require_elements
 from treefold.algebra.sampling import draw_integers
 from treefold.living.arena import bytes_of
-from treefold.living.checks import Integers, require_elements, rows_like, sets_of_rows
+from treefold.living.checks import Integers, rows_like, sets_of_rows
 from treefold.living.counter import Levels, carry, cut, merged, total
 from treefold.living.saving import load_living, pack_counters, save_living, unpack_counters
 from treefold.living.spread import BracketingSpread, spread_of

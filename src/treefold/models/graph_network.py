@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from treefold.aggregators import aggregator
+from treefold.models.degrees import told_degrees
 from treefold.models.graph_layers import NormalizedTowers, PlainLayer, Surroundings
 from treefold.models.graph_layout import Neighbours, check_edges, graphs_of
 from treefold.models.input_layers import InputLayer, input_layer
@@ -127,7 +128,7 @@ def tower_network(
     """
     if num_layers < 1:
         raise ValueError(f"{num_layers} layers; expected 1 or more")
-    make = partial(aggregator, name, **_with_delta(name, mean_log_degree, options))
+    make = partial(aggregator, name, **told_degrees(name, mean_log_degree, options))
     width = 0 if edges is None else edge_channels
     layers: list[nn.Module] = [
         NormalizedTowers(TowerConv(channels, out, make, towers, divide, width), dropout)
@@ -150,7 +151,7 @@ def plain_network(
     **options: Any,
 ) -> GraphNetwork:
     """The network for MolHIV around the aggregator `name`: no messages, towers or edge features."""
-    options = _with_delta(name, mean_log_degree, options)
+    options = told_degrees(name, mean_log_degree, options)
     layers: list[nn.Module] = [
         PlainLayer(aggregator(name, channels, **options), channels, dropout)
         for _ in range(num_layers)
@@ -160,7 +161,3 @@ def plain_network(
         if parameter.dim() == 2:
             nn.init.xavier_uniform_(parameter)
     return GraphNetwork(of_nodes, None, layers, channels, num_outputs, readout)
-
-
-def _with_delta(name: str, mean_log: float | None, options: dict[str, Any]) -> dict[str, Any]:
-    return {"mean_log": mean_log, **options} if name == "pna" and mean_log is not None else options

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from treefold.aggregators import AGGREGATORS, aggregator
 from treefold.models.convolutions import CONVOLUTIONS
+from treefold.models.degrees import told_degrees
 from treefold.models.dense import mlp
 from treefold.models.graph_layout import GraphLayout, inverse
 from treefold.models.readouts import AggregatorReadout, SizedSet2Set
@@ -171,9 +172,7 @@ def multi_task_network(
         first = CONVOLUTIONS[name](in_channels, channels)
         next_ = CONVOLUTIONS[name](channels, channels)
     else:
-        if name == "pna" and mean_log_degree is not None:
-            options = {"mean_log": mean_log_degree, **options}
-        make = partial(aggregator, name, **options)
+        make = partial(aggregator, name, **told_degrees(name, mean_log_degree, options))
         first = TowerConv(in_channels, channels, make, towers, divide=False)
         next_ = TowerConv(channels, channels, make, towers, divide)
     pool = (

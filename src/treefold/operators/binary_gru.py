@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from treefold.operators.binary_gru_fold import fold_binary_gru
 from treefold.operators.binary_gru_loops import loops_for
 from treefold.operators.binary_gru_work import Parameters, Work
-from treefold.operators.operator import Operator
+from treefold.operators.operator import HALF_TYPES, Operator
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.transforms import are_transforms_active
 from treefold.reduction import (
@@ -23,7 +23,6 @@ from treefold.reduction import (
 )
 from treefold.shapes import Float
 
-HALF_TYPES = (torch.bfloat16, torch.float16)
 FEW = 4096
 """Numbers of state, such as 64 rows of width 64, up to which `forward` has a shorter way."""
 
@@ -35,6 +34,8 @@ class BinaryGRU(Operator):
     `treefold.algebra.ASSOCIATIVITY`. Under autocast, and for bfloat16 or float16 inputs, the
     multiplications are done in half precision, states and gates in float32.
     """
+
+    takes_half = True
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels)

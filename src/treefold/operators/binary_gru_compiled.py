@@ -11,7 +11,7 @@ from treefold.kernels.binary_gru_ends import Cell, Ends, Gradients
 from treefold.kernels.binary_gru_fold import fold, fold_back
 from treefold.kernels.binary_gru_levels import MIN_NUMBERS, Tree
 from treefold.kernels.binary_gru_rooms import Size
-from treefold.kernels.compiling import tells_if_slow, width_of
+from treefold.kernels.compiling import name_of_width, tells_if_slow, width_of
 from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.compiled_threads import max_parts
 from treefold.operators.workspace import Lease
@@ -47,7 +47,7 @@ class CompiledLoops:
         shown = x.new_empty(size.num_states if work.shows_nodes else 0, *work.row_shape)
         kept, room = Lease((size.num_kept,), x), Lease((size.num_forward,), x)
         memory = _Memory(*_ends_and_tree(work), shown.numpy(), kept)
-        with tells_if_slow((fold, size.channels)):
+        with tells_if_slow(f"Binary-GRU, {name_of_width(size.channels)}"):
             fold(
                 x.numpy(),
                 Cell(*[parameter.contiguous().numpy() for parameter in parameters]),
@@ -70,7 +70,7 @@ class CompiledLoops:
         grad_x, grad_weight = torch.empty_like(x), x.new_empty(size.weight_shape)
         grad_bias, grad_identity = x.new_empty(2, 3 * size.channels), x.new_empty(size.channels)
         grads = (grad_x, grad_weight, grad_bias, grad_identity)
-        with tells_if_slow((fold_back, size.channels)):
+        with tells_if_slow(f"Binary-GRU, {name_of_width(size.channels)}, gradients"):
             fold_back(
                 *(x.numpy(), memory.ends, memory.tree, memory.shown, memory.kept.tensor.numpy()),
                 none if grad_groups is None else grad_groups.numpy(),

@@ -26,7 +26,7 @@ def run_along(
     num_rows, channels = rows.shape
     from_rows, states = rows @ weight_ih.t(), torch.empty(num_rows, channels)
     kept = rows.new_empty(num_rows, NUM_KEPT * channels)
-    with tells_if_slow(run):
+    with tells_if_slow("GRU"):
         run(
             _cuts(batch_sizes, channels),
             batch_sizes.numpy(),
@@ -57,7 +57,7 @@ def run_back_along(
     to_projections = rows.new_empty(num_rows, 2 * NUM_PROJECTIONS * channels)
     earlier = torch.empty_like(states)
     sums = np.zeros((cuts.size - 1, NUM_KEPT * channels), np.float32)
-    with tells_if_slow(run_back):
+    with tells_if_slow("GRU, gradients"):
         run_back(
             cuts,
             batch_sizes.numpy(),

@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from treefold.shapes import Float
 
+HALF_TYPES = (torch.bfloat16, torch.float16)
+
 
 def reset_parts(module: nn.Module) -> None:
     """Draw anew whatever can be drawn anew: parts, or the parts of those that cannot."""
@@ -26,6 +28,8 @@ class Operator(nn.Module, ABC):
     """
 
     identity: Tensor
+    takes_half = False
+    """Whether `a` and `b` may be bfloat16 or float16 where the parameters are not."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -17,6 +17,9 @@ _log = logging.getLogger("treefold")
 
 FILE_NAME = "record.json"
 VERSION = 1
+_RETIRED = (("task", "max_evaluation_size"),)
+"""Part and name of what old recipes hold though it never decided anything: left out where a record
+is read, so that the old and the new record of a recipe are the same."""
 
 Status: TypeAlias = Literal["running", "stopped", "finished", "failed"]
 
@@ -104,13 +107,21 @@ class Record:
             )
         if missing := sorted(required - found.keys()):
             raise UnreadableRecord(f"{path} lacks {missing}; it is incomplete")
-        return cls(**found)
+        return cls(**{**found, "recipe": _without_retired(found["recipe"])})
 
 
 def as_json(recipe: dict[str, Any]) -> dict[str, Any]:
     """A recipe as it will be read back from a record."""
     plain: dict[str, Any] = json.loads(json.dumps(recipe))
     return plain
+
+
+def _without_retired(recipe: Any) -> Any:
+    for part, name in _RETIRED:
+        if isinstance(recipe, dict) and isinstance(recipe.get(part), dict):
+            kept = {key: value for key, value in recipe[part].items() if key != name}
+            recipe = {**recipe, part: kept}
+    return recipe
 
 
 def found_record(folder: Path) -> Record | None:

@@ -6,7 +6,14 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 import torch
 from torch import Tensor
 
-from treefold.algebra.monoid import Monoid, State, identity_like, map_state, tensors_of
+from treefold.algebra.monoid import (
+    Monoid,
+    State,
+    identity_like,
+    map_state,
+    require_no_owner,
+    tensors_of,
+)
 from treefold.reduction.plan import TreePlan
 from treefold.reduction.rows import Rows, num_rows, take_rows
 
@@ -61,6 +68,7 @@ def tree_fold(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> Fold:
 
 def fold_levels(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> Fold:
     """The fold in plain operations, for any operator."""
+    require_no_owner(op)
     leaves = take_rows(x, plan.leaves)
     nodes = fold_nodes(op, leaves, plan)
     return Fold(collect_groups(op, leaves, nodes, plan), nodes)

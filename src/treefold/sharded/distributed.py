@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from treefold.algebra import Monoid, State, map_state, tensors_of
+from treefold.algebra import Monoid, State, map_state, require_monoid, tensors_of
 from treefold.reduction import Groups, Rows, TableRows, take_rows, tree_reduce
 from treefold.reduction.rows import require_rows
 from treefold.sharded.exchange import Exchange
@@ -33,6 +33,7 @@ def sharded_reduce(
     the backward pass. A loss that all of them compute alike gets, with the mean over processes
     that DistributedDataParallel takes, the parameter gradients of one process.
     """
+    require_monoid(op)
     exchange = Exchange(process_group)
     sample = tensors_of(x.table if isinstance(x, TableRows) else x)
     device = sample[0].device

@@ -6,17 +6,16 @@ import torch
 from torch import nn
 
 from treefold.aggregators import LCMAggregation
-from treefold.experiments.loading import best_model, experiment_of, run_of
+from treefold.experiments.loading import load_model, run_of
 from treefold.models import SetNetwork
 from treefold.records import Record
 from treefold.tables.model_fold import ModelFold
 
 
 def load_fold(path: str | Path) -> ModelFold:
-    """The best checkpoint of a run: of its folder, that of its checkpoints, or one of these."""
-    folder = run_of(Path(path))
-    record = Record.read(folder)
-    return fold_of(best_model(folder, experiment_of(record)), record.name)
+    """A run's model: with its best parameters, or those of one of its checkpoints."""
+    path = Path(path)
+    return fold_of(load_model(path), Record.read(run_of(path)).name)
 
 
 @torch.no_grad()

@@ -60,8 +60,8 @@ class FoldSummary:
 
 def fold_table(
     checkpoint: str | Path | ModelFold,
-    source: Path,
-    out: Path,
+    source: str | Path,
+    out: str | Path,
     *,
     key: str,
     on: str,
@@ -78,6 +78,7 @@ def fold_table(
     absolute path; what a worker was doing when it died is done again by another.
     """
     fold = checkpoint if isinstance(checkpoint, ModelFold) else load_fold(checkpoint)
+    source, out = Path(source), Path(out)
     table = find_source(source, key, on, fold)
     refuse_to_overwrite(table, out, bad_rows_path(out))
     check_writable(out.parent)

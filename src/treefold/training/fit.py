@@ -8,14 +8,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from treefold.aggregators import record_penalties
+from treefold.aggregators import Penalties, record_penalties
 from treefold.training.world import World
 
 
@@ -41,6 +41,26 @@ class Examples(Protocol):
 
 Loss = Callable[[nn.Module, Any], tuple[Tensor, dict[str, Tensor]]]
 """The loss of a batch of examples, and sums over them of whatever else is counted."""
+
+
+class Losses(NamedTuple):
+    """What came of a batch: its loss, sums of what else is counted, and law losses."""
+
+    loss: Tensor
+    counts: dict[str, Tensor]
+    penalties: Penalties
+
+    def total(self) -> Tensor:
+        """What gradients are taken of: the loss, and law losses with their weights."""
+        return self.loss + self.penalties.total().to(self.loss.device)
+
+
+def losses_of(model: nn.Module, batch: Any, loss_of: Loss) -> Losses:
+    """One forward pass, with the law losses of every aggregator in it."""
+    with record_penalties() as penalties:
+        loss, counts = loss_of(model, batch)
+    return Losses(loss, counts, penalties)
+
 
 Batches = Callable[[Any, int, torch.Generator], Sequence[Tensor]]
 """The examples that each step of an epoch takes, from the data, the size of a batch, and chance."""
@@ -127,12 +147,12 @@ def fit(
             weight = len(mine) * world.size / len(chosen)
             world.seed(_mixed(seed, progress.epoch, progress.step, world.rank))
             model.train()
-            with record_penalties() as penalties:
-                # Fewer examples than processes: some stand in with one that weighs nothing.
-                taken = mine if len(mine) else chosen[:1]
-                loss, counts = loss_of(model, data.take(taken).to(world.device))
+            # Fewer examples than processes: some stand in with one that weighs nothing.
+            taken = mine if len(mine) else chosen[:1]
+            found = losses_of(model, data.take(taken).to(world.device), loss_of)
+            loss, counts, penalties = found
             optimizer.zero_grad()
-            total = loss + penalties.total().to(loss.device)
+            total = found.total()
             # Processes average their gradients: a smaller share of the batch counts for less.
             world.backward(total if weight == 1 else total * weight)
             norm = world.clip(model, optimizer, clip_norm or math.inf)

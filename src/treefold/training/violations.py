@@ -1,20 +1,26 @@
 """How far a model's aggregator is from the laws, on the states it really meets."""
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from treefold.aggregators import LCMAggregation, RaggedAggregation, RecurrentAggregation
 from treefold.aggregators.plan_cache import packed_order_of, plan_of
-from treefold.algebra import MONOID_LAWS, SWAP, Law, State, draw_elements
+from treefold.algebra import MONOID_LAWS, SWAP, Law, State, draw_for
 from treefold.models import SetNetwork
 from treefold.reduction import Groups, Rows, TableRows, chain_fold, tree_fold
 from treefold.tasks import SetData
+from treefold.training.fit import Examples
 
-NUM_VIOLATION_GRAPHS = 64
-"""Validation graphs on whose states law violations are measured."""
+NUM_EXAMPLES = 64
+"""Validation sets or graphs on whose states law violations are measured."""
+
+
+def some_examples(data: Examples, device: torch.device) -> Any:
+    """A batch of the first ones, to measure law violations on."""
+    return data.take(torch.arange(min(NUM_EXAMPLES, len(data)))).to(device)
 
 
 @torch.no_grad()
@@ -37,12 +43,10 @@ def violations_on(
     if not laws:
         return {}
     generator, states = torch.Generator().manual_seed(0), states_of(aggregator, rows, groups)
+    inputs = inputs_of(rows, groups)
     found = {}
     for law in laws:
-        elements = draw_elements(states, law.arity, num_draws, generator)
-        if law is SWAP:  # a state, then two rows
-            leaves = TableRows.of(cast(Tensor | TableRows, rows))[groups.order].gathered()
-            elements = [elements[0], *draw_elements(leaves, 2, num_draws, generator)]
+        elements = draw_for(law, states, inputs, num_draws, generator)
         found[law.name] = float(law.violation(op, *elements).relative.mean())
     return found
 
@@ -54,6 +58,11 @@ def laws_of(aggregator: RaggedAggregation) -> tuple[tuple[Law, ...], Callable[..
     if isinstance(aggregator, RecurrentAggregation):
         return (SWAP,), aggregator.cell
     return (), lambda *_: ()
+
+
+def inputs_of(rows: Rows, groups: Groups) -> Tensor:
+    """What a recurrent cell is given on these rows."""
+    return TableRows.of(cast(Tensor | TableRows, rows))[groups.order].gathered()
 
 
 @torch.no_grad()

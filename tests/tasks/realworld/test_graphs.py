@@ -53,6 +53,14 @@ def test_a_smaller_store_gives_the_same_graphs(raw, data):
         assert getattr(few, name).equal(getattr(same, name))
 
 
+@given(st.lists(raw_graphs(), min_size=1, max_size=5))
+def test_degrees_of_a_store_are_those_of_all_its_graphs(raw):
+    store = GraphStore.from_arrays(stacked(raw, np.int64))
+    nodes = [(graph.edge_index, node) for graph in raw for node in range(len(graph.x))]
+    assert store.out_degrees.tolist() == [(edges[0] == node).sum() for edges, node in nodes]
+    assert store.in_degrees.tolist() == [(edges[1] == node).sum() for edges, node in nodes]
+
+
 def graph(**changes):
     parts = {
         "x": np.zeros((2, 1)),

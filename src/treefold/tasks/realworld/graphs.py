@@ -108,12 +108,20 @@ class GraphStore:
     @cached_property
     def out_degrees(self) -> Int[Tensor, " nodes"]:
         """How many edges leave each node."""
-        shift = torch.repeat_interleave(starts(self.sizes), self.num_edges)
-        return torch.bincount(self.edge_index[0] + shift, minlength=self.x.shape[0])
+        return self._degrees(0)
+
+    @cached_property
+    def in_degrees(self) -> Int[Tensor, " nodes"]:
+        """How many edges point to each node: the messages it gets."""
+        return self._degrees(1)
 
     def to(self, device: torch.device | str) -> "GraphStore":
         """The same graphs on another device; batches are then cut there."""
         return GraphStore(**{name: t.to(device) for name, t in tensors_of(self).items()})
+
+    def _degrees(self, end: int) -> Tensor:
+        shift = torch.repeat_interleave(starts(self.sizes), self.num_edges)
+        return torch.bincount(self.edge_index[end] + shift, minlength=self.x.shape[0])
 
 
 def tensors_of(graphs: GraphBatch | GraphStore) -> dict[str, Tensor]:
