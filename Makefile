@@ -24,8 +24,9 @@ demo: setup
 	$(BIN)/treefold sweep second-minimum --preset quick --out runs/demo
 	$(BIN)/treefold report runs/demo
 
+# All but zinc.py, whose data has to be fetched.
 examples: setup
-	for script in examples/*.py; do $(BIN)/python -W ignore $$script || exit 1; done
+	for script in $(filter-out examples/zinc.py,$(wildcard examples/*.py)); do $(BIN)/python -W ignore $$script || exit 1; done
 
 docs: setup
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs docs/_build/html

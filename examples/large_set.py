@@ -19,31 +19,30 @@ def chunks(num_elements: int, width: int) -> Iterator[Tensor]:
         yield torch.randn(min(CHUNK, num_elements - start), width, generator=generator)
 
 
-def peak_megabytes() -> float:
-    """The most memory this process has had so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def main(num_elements: int, width: int) -> None:
-    begun = peak_megabytes()
+def learn(num_elements: int, width: int) -> tuple[treefold.StreamingFold, Tensor, Tensor, float]:
+    """The set as a stream, its fold with gradients, one of them, and the most memory so far."""
     torch.manual_seed(0)
     operator, encode = treefold.BinaryGRU(width), nn.Linear(width, width)
-    fold = treefold.StreamingFold(operator, num_witnesses=1)
+    stream = treefold.StreamingFold(operator, num_witnesses=1)
     with torch.no_grad():
         for chunk in chunks(num_elements, width):
-            fold.feed(encode(chunk))
-    print(f"{int(fold.sizes[0])} elements, {fold.num_states} states, {fold.num_bytes} bytes kept")
-    print(f"another merge order (random weights): {fold.spread()}")
+            stream.feed(encode(chunk))
     out = treefold.fold_chunks(operator, lambda: chunks(num_elements, width), encode=encode)
     out.square().sum().backward()
-    apart = float((out.detach() - fold.value()).abs().max())
-    print(f"gradient {float(encode.weight.grad.norm()):.4f}, same answer {apart:.1e} apart")
-    more, whole = peak_megabytes() - begun, num_elements * width / 2**18
-    print(f"{more:.0f} MB more memory; the elements are {whole:.0f} MB")
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return stream, out.detach(), encode.weight.grad, megabytes
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--elements", type=int, default=10_000_000, dest="num_elements")
     parser.add_argument("--width", type=int, default=32)
-    main(**vars(parser.parse_args()))
+    num_elements, width = vars(parser.parse_args()).values()
+    *_, begun = learn(CHUNK, width)  # loads and compiles what is needed, and holds one chunk
+    stream, out, gradient, peak = learn(num_elements, width)
+    print(f"{num_elements} elements, {stream.num_states} states, {stream.num_bytes} bytes kept")
+    print(f"another merge order (random weights): {stream.spread()}")
+    apart = float((out - stream.value()).abs().max())
+    print(f"gradient {float(gradient.norm()):.4f}, same answer {apart:.1e} apart")
+    more, whole = peak - begun, num_elements * width / 2**18
+    print(f"{more:.0f} MB more memory than for one chunk; the elements are {whole:.0f} MB")

@@ -14,10 +14,6 @@ class GatedSum(treefold.Operator):
         self.gate = nn.Linear(channels, channels)
         self.identity = self.learned_identity()
 
-    def reset_parameters(self) -> None:
-        self.gate.reset_parameters()
-        nn.init.zeros_(self.identity)
-
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         return torch.sigmoid(self.gate(a + b)) * (a + b)
 
