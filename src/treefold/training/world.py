@@ -3,8 +3,10 @@
 One process is a world of size one, so that nothing else asks how many there are.
 """
 
+import atexit
 import logging
 import os
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -27,6 +29,10 @@ from treefold.training.precision import (
 
 LEAST_SCALE = 2.0**-14
 """If a loss of 16-mixed is scaled down further, it is not the scale that makes infinities."""
+
+SECONDS_TO_LET_GO = 0.1
+"""Gloo's threads drop Python objects of the last backward pass a moment after it, and are aborted,
+with the whole process, if Python has ended by then."""
 
 
 class Elsewhere(RuntimeError):
@@ -84,6 +90,8 @@ class World:
                     f"on device {device}; ask for {self._plugin.precision}"
                 )
             self._fabric.launch()
+        if self.size > 1:
+            atexit.register(time.sleep, SECONDS_TO_LET_GO)
         leave_inputs(self._plugin)
         self._first_scale = self._plugin.state_dict()
 
