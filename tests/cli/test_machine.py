@@ -91,6 +91,14 @@ def test_a_run_goes_on_as_it_was_begun_if_not_told_otherwise(tmp_path, worlds, m
     torch.set_num_threads(threads)
 
 
+def test_a_finished_run_goes_on_for_longer_if_it_is_told_to(tmp_path):
+    folder = train(tmp_path, "sum", changes=["training.schedule=constant"])
+    app(["resume", str(folder), "--epochs", "3", "--threads", "1"], result_action="return_value")
+    record = Record.read(folder)
+    assert (record.status, record.epochs) == ("finished", 3)
+    assert [row["epoch"] for row in MetricsLog.read(folder)] == [1, 2, 3]
+
+
 def test_a_record_from_before_goes_on_with_the_usual_machine(worlds):
     world_of(Machine(), {})
     assert worlds == [("cpu", "32-true", 1)]

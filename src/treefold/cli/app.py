@@ -97,8 +97,21 @@ def sweep(
 
 
 @app.command
-def resume(run: Folder, *, data: Data = None, machine: Where = HERE, debug: Debug = False) -> None:
-    """Go on with a run that was stopped, from its folder alone.
+def resume(
+    run: Folder,
+    *,
+    epochs: Annotated[
+        int | None,
+        Parameter(
+            help="How many it is to have in all, more or fewer than planned; for learning rates "
+            "that do not depend on it."
+        ),
+    ] = None,
+    data: Data = None,
+    machine: Where = HERE,
+    debug: Debug = False,
+) -> None:
+    """Go on with a run that was stopped, from its folder alone, or for longer than was planned.
 
     Device, precision, processes and threads are those it was begun with, if not given.
     """
@@ -106,7 +119,7 @@ def resume(run: Folder, *, data: Data = None, machine: Where = HERE, debug: Debu
         from treefold.cli.commands import resume_run
 
         use_data(data)
-        resume_run(run, machine)
+        resume_run(run, machine, epochs)
 
 
 @app.command

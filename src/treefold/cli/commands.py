@@ -15,6 +15,7 @@ from treefold.experiments.build import routine_of
 from treefold.experiments.catalogue import FAMILIES, find_experiment
 from treefold.experiments.loading import experiment_of, model_at, names_checkpoint, run_of
 from treefold.experiments.overrides import override
+from treefold.experiments.replanning import replan
 from treefold.experiments.run import run
 from treefold.records import Record, num_cores
 from treefold.tasks import SET_TASKS
@@ -77,8 +78,8 @@ def train_rows(
             display.finish(experiment.name, in_short(record))
 
 
-def resume_run(folder: Path, machine: "Machine") -> None:
-    """Go on with a run, from what its record says."""
+def resume_run(folder: Path, machine: "Machine", epochs: int | None = None) -> None:
+    """Go on with a run, from what its record says; until it has had `epochs`, if given."""
     if names_checkpoint(folder):
         raise ValueError(
             f"{folder} is one checkpoint, but a run goes on from its last one; give its folder, "
@@ -86,8 +87,11 @@ def resume_run(folder: Path, machine: "Machine") -> None:
         )
     folder = run_of(folder)
     record = Record.read(folder)
-    experiment = experiment_of(record)
     world = world_of(machine, record.machine)
+    if epochs is not None:
+        world.first(lambda: replan(folder, epochs))
+        record = Record.read(folder)
+    experiment = experiment_of(record)
     with choose_display(json_lines=False, silent=world.rank > 0) as display:
         watcher = watch(display, record.name, experiment)
         record = run(
