@@ -142,6 +142,13 @@ BAD_OPTIONS = {
         {"law_reduction": "max"},
         "reduction is 'max'; expected 'sum' or",
     ),
+    "flag": (LCMAggregation, {"shuffle": "no"}, "shuffle is 'no'; expected True or False"),
+    "flag of a chain": (RecurrentAggregation, {"shuffle": 1}, "shuffle is 1; expected True or"),
+    "laws without weights": (
+        LCMAggregation,
+        {"laws": [treefold.ASSOCIATIVITY]},
+        r"laws is \[.*; expected a weight for each: {law: weight}",
+    ),
     "no orders": (RecurrentAggregation, {"permutations": 0}, "0 permutations; expected 1 or more"),
     "operator's width": (
         LCMAggregation,

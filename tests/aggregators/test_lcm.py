@@ -134,3 +134,21 @@ def test_a_printed_aggregator_says_what_is_special_about_it():
         "LCMAggregation(",
         "  4, associativity=0.5, bracketing=random",
     ]
+
+
+class WithIdentity(Sum):
+    def __init__(self, identity):
+        super().__init__()
+        self.given = identity
+
+    @property
+    def identity(self):
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("identity", "words"), [(0.0, "0.0"), (torch.zeros(CHANNELS + 1), r"of shape \[")], ids=str
+)
+def test_an_identity_that_is_no_element_is_refused(identity, words):
+    with pytest.raises(ValueError, match=rf"identity of WithIdentity is {words}.*; expected a"):
+        LCMAggregation(CHANNELS, WithIdentity(identity))

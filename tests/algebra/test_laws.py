@@ -12,6 +12,7 @@ from treefold.algebra import (
     MONOID_LAWS,
     SWAP,
     KthMinimum,
+    Law,
     Mean,
     Sum,
 )
@@ -197,3 +198,15 @@ def test_an_operator_that_changes_the_shape_is_refused():
 def test_an_unknown_reduction_is_refused():
     with pytest.raises(ValueError, match="unknown reduction 'max'; use 'sum' or 'mean'"):
         COMMUTATIVITY.loss(Sum(), A, B, reduction="max")
+
+
+def test_a_law_whose_function_takes_other_arguments_is_refused():
+    with pytest.raises(ValueError, match=r"law odd speaks of 2 elements.* gets 3 .*\(op, a\)"):
+        Law("odd", 2, lambda op, a: (a, a))
+    assert Law("any", 2, lambda op, *elements: elements).arity == 2
+
+
+def test_a_law_that_has_not_two_sides_is_refused():
+    law = Law("odd", 1, lambda op, a: op(a, a) - a)
+    with pytest.raises(ValueError, match=r"law odd gives Tensor; expected its two sides"):
+        law.violation(Sum(), A)

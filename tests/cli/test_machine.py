@@ -99,6 +99,20 @@ def test_a_finished_run_goes_on_for_longer_if_it_is_told_to(tmp_path):
     assert [row["epoch"] for row in MetricsLog.read(folder)] == [1, 2, 3]
 
 
+def test_train_goes_on_with_the_threads_of_the_run_that_is_there(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    threads, asked = torch.get_num_threads(), []
+    folder = train(tmp_path, "sum", Machine(threads=1))
+    dataclasses.replace(Record.read(folder), status="stopped").write(folder)
+    monkeypatch.setattr(commands, "run", lambda *_, **__: asked.append(torch.get_num_threads()))
+    monkeypatch.setattr(commands, "in_short", str)
+    torch.set_num_threads(2)
+    train(tmp_path, "sum", Machine())
+    train(tmp_path, "sum", Machine(threads=2))
+    torch.set_num_threads(threads)
+    assert asked == [1, 2]
+
+
 def test_a_record_from_before_goes_on_with_the_usual_machine(worlds):
     world_of(Machine(), {})
     assert worlds == [("cpu", "32-true", 1)]

@@ -16,8 +16,8 @@ from treefold.records import Record
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def on_a_terminal(*arguments):
-    """What a person would see: everything the command writes to a terminal of 200 columns."""
+def on_a_terminal(columns, *arguments):
+    """What a person would see: everything the command writes to a terminal of so many columns."""
     ours, theirs = pty.openpty()
     seen: list[bytes] = []
 
@@ -35,7 +35,7 @@ def on_a_terminal(*arguments):
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", "LINES": "40"},
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40"},
         timeout=170,
     )
     os.close(theirs)
@@ -44,9 +44,10 @@ def on_a_terminal(*arguments):
     return done.returncode, b"".join(seen).decode()
 
 
-@pytest.fixture(scope="module")
-def screen(tmp_path_factory):
+@pytest.fixture(scope="module", params=[80, 200])
+def screen(request, tmp_path_factory):
     code, text = on_a_terminal(
+        request.param,
         *("train", "second-minimum/binary-gru", "--preset", "smoke", "--threads", "1"),
         *("--out", tmp_path_factory.mktemp("runs"), "--set", "model.channels=8"),
         *("--set", "task.num_train=2048", "--set", "task.num_evaluation=4"),
@@ -61,14 +62,24 @@ def test_the_bar_moves_and_says_how_it_goes(screen):
     percentages = [int(found) for found in re.findall(r"(\d+)%", plain)]
     assert percentages == sorted(percentages)
     assert len(set(percentages)) > 1
-    assert re.search(r"epoch [12]/2 +loss 0\.\d+ .*validation 0\.\d+ .*associativity off by", plain)
+    assert re.search(r"epoch [12]/2 +loss 0\.\d+ .*validation 0\.\d+ .*(ity|law) off by", plain)
     assert re.search(r"[\d,]+ sets/s", plain)
     assert re.search(r"\d\d:\d\d", plain)  # time left
 
 
 def test_the_bar_leaves_one_line_with_the_result(screen):
-    erased = [line.rpartition("\x1b[2K")[2] for line in screen.split("\n")]
-    left = [text for line in erased if (text := ESCAPES.sub("", line).strip())]
+    rows, at = [""], 0
+    for piece in re.split(r"(\n|\x1b\[2K|\x1b\[1A)", screen):
+        if piece == "\n":
+            at += 1
+            rows += [""] * (at == len(rows))
+        elif piece == "\x1b[2K":  # clears its line
+            rows[at] = ""
+        elif piece == "\x1b[1A":  # goes up
+            at -= 1
+        else:
+            rows[at] += piece
+    left = [text for row in rows if (text := ESCAPES.sub("", row).strip())]
     assert len(left) == 1
     assert left[0].startswith("second-minimum/binary-gru: accuracy@1-16")
 
@@ -117,3 +128,20 @@ def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(tmp_path):
     child.stderr.close()
     record = Record.read(next(tmp_path.rglob("record.json")).parent)
     assert (record.status, record.epochs) == ("finished", 4)
+
+
+def test_a_run_whose_watcher_is_gone_saves_and_stops(tmp_path):
+    """As a run of a sweep that was killed: it must not go on behind the next one's back."""
+    child = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "treefold.cli", "train", "second-minimum/sum",
+         "--preset", "smoke", "--threads", "1", "--out", str(tmp_path), "--json-lines",
+         "--set", "training.epochs=100000", "--set", "task.num_train=64"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert "epoch" in child.stdout.readline()
+    child.stdout.close()
+    assert child.wait(timeout=170) == 130
+    assert "treefold resume" in child.stderr.read()
+    child.stderr.close()
+    record = Record.read(next(tmp_path.rglob("record.json")).parent)
+    assert record.status == "stopped"

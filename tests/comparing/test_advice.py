@@ -136,9 +136,15 @@ def test_recurrent_and_tree_are_weighed_with_the_depth_of_the_largest_neighbourh
     assert "associativity helps clearly on the test" in words
 
 
-def test_a_pick_that_is_no_better_than_a_constant_is_doubted(tmp_path):
-    found = results(tmp_path, seeds("sum", (0.39, 0.4, 0.41), 1.0, test=0.4))
-    assert "hardly better than a constant answer (0.400)" in told(found)
+@pytest.mark.parametrize(
+    ("tests", "words"),
+    [((0.3, 0.4, 0.6), "hardly better"), ((0.4,) * 3, "no better"), ((0.2,) * 3, "no better")],
+)
+def test_a_pick_that_is_no_better_than_a_constant_is_doubted(tmp_path, tests, words):
+    found = results(
+        tmp_path, [run("sum", seed, 0.4, 1.0, test=test) for seed, test in enumerate(tests)]
+    )
+    assert f"{words} than a constant answer (0.400)" in told(found)
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import time
 import pytest
 from experiments.small_runs import SMALL, Crash, numbers, train
 
-from treefold.experiments.trainer import Watcher
+from treefold.experiments.trainer import Trainer, Watcher
 from treefold.records import (
+    MetricsLog,
     Record,
     UnreadableRecord,
 )
@@ -193,3 +194,29 @@ def test_a_run_goes_on_with_another_number_of_processes_only_if_told(tmp_path, w
     found = train(tmp_path, world, elsewhere=True)
     assert found.machine["processes"] == 1
     assert "went on after 3 epochs with 1 processes instead of 2" in found.departures
+
+
+def test_another_number_of_threads_is_noted(tmp_path, world, undisturbed):
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    record = Record.read(tmp_path)
+    other = {**record.machine, "threads": 77}
+    dataclasses.replace(record, machine=other).write(tmp_path)
+    assert train(tmp_path, world).departures == record.departures  # it is finished
+    dataclasses.replace(record, machine=other, status="stopped").write(tmp_path)
+    found, threads = train(tmp_path, world), record.machine["threads"]
+    assert f"went on after 3 epochs with {threads} threads instead of 77" in found.departures
+
+
+def test_a_crash_before_the_first_save_leaves_no_epoch_in_the_log(
+    tmp_path, world, undisturbed, monkeypatch
+):
+    def crash(trainer):
+        raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_save", crash)
+        with pytest.raises(Crash):
+            train(tmp_path, world)
+    assert len(MetricsLog.read(tmp_path)) == 1
+    assert train(tmp_path, world).epochs == 3
+    assert numbers(tmp_path) == numbers(undisturbed)

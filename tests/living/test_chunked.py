@@ -173,3 +173,8 @@ def test_eight_times_the_elements_take_no_more_memory():
 def test_the_operator_may_have_nothing_to_learn():
     op = BinaryGRU(4).requires_grad_(False)
     assert not fold_chunks(op, lambda: torch.randn(9, 4).split(3)).requires_grad
+
+
+def test_chunks_that_can_be_read_but_once_are_refused():
+    with pytest.raises(ValueError, match="chunks is a tuple, but they are read twice; give a func"):
+        fold_chunks(BinaryGRU(3), torch.randn(10, 3).split(4))

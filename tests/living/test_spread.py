@@ -73,3 +73,9 @@ def test_it_says_so_in_a_line():
 def test_no_bracketings_measure_nothing():
     with pytest.raises(ValueError, match="0 bracketings measure nothing"):
         bracketing_spread(Sum(), torch.zeros(1, 1), Groups.from_sizes([1]), 0)
+
+
+@pytest.mark.parametrize("size", [5, 29, 31])
+def test_rows_that_are_not_those_of_the_groups_are_refused(size):
+    with pytest.raises(ValueError, match=f"30 rows, but the groups are for {size}"):
+        bracketing_spread(Sum(), normal(30, 2), Groups.from_sizes([size]))

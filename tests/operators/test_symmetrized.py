@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import nn
 from trees import normal
@@ -81,3 +82,14 @@ def test_it_folds():
     op = Symmetrized(torch.add, 4)  # half the sum of a + b and b + a, so the sum
     out = tree_reduce(op, A, plan_tree([4, 0, 5]))
     torch.testing.assert_close(out, torch.stack([A[:4].sum(0), A[:0].sum(0), A[4:].sum(0)]))
+
+
+GLOBAL = nn.Linear(8, 4)
+
+
+def test_a_function_with_parameters_that_nobody_would_train_is_refused():
+    linear = nn.Linear(8, 4)
+    with pytest.raises(ValueError, match=r"uses linear, a Linear, which optimisers .* would not"):
+        Symmetrized(lambda a, b: linear(torch.cat([a, b], -1)), 4)
+    with pytest.raises(ValueError, match="uses GLOBAL, a Linear"):
+        Symmetrized(lambda a, b: GLOBAL(torch.cat([a, b], -1)), 4)

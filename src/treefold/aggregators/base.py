@@ -74,6 +74,13 @@ def checked_channels(channels: object) -> int:
     return channels
 
 
+def checked_flag(name: str, flag: object) -> bool:
+    """True or False as it is, or a ValueError: a string such as "no" would count as True."""
+    if not isinstance(flag, bool):
+        raise ValueError(f"{name} is {flag!r}; expected True or False")
+    return flag
+
+
 def require_channels(x: Rows, channels: int) -> None:
     """Refuse rows whose last axis is not `channels` long."""
     found = x.table if isinstance(x, TableRows) else x

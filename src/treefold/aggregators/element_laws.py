@@ -46,6 +46,8 @@ def weights_by_name(
 ) -> dict[str, float]:
     """The weights of somebody's own laws; a ValueError if one is no law, or has a name of ours."""
     found: dict[str, float] = {}
+    if not isinstance(laws, Mapping | None):
+        raise ValueError(f"laws is {laws!r:.60}; expected a weight for each: {{law: weight}}")
     for law, weight in (laws or {}).items():
         if not isinstance(law, Law):
             raise ValueError(

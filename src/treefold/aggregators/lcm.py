@@ -11,6 +11,7 @@ from torch_geometric.nn import aggr as pyg
 from treefold.aggregators.base import (
     RaggedAggregation,
     checked_channels,
+    checked_flag,
     require_channels,
     require_type,
 )
@@ -83,7 +84,7 @@ class LCMAggregation(RaggedAggregation):
         # Not those of `LAW_LOSSES`: a module is pickled with all it holds, and lambdas cannot be.
         self.own_losses: dict[str, LawLoss] = {law.name: ElementLaw(law) for law in laws or {}}
         self.sampling = Sampling(law_nodes, law_reduction)
-        self.shuffle = shuffle
+        self.shuffle = checked_flag("shuffle", shuffle)
         self.bracketing = checked_bracketing(bracketing)
         self.eval_bracketing = checked_bracketing(eval_bracketing)
         self.generator = generator
@@ -201,4 +202,11 @@ def _make_operator(
     width = getattr(operator, "channels", channels)
     if width != channels:
         raise ValueError(f"the operator has {width} channels; expected {channels}")
+    identity = operator.identity
+    if not isinstance(identity, Tensor) or identity.shape not in ((), (1,), (channels,)):
+        given = f"of shape {list(identity.shape)}" if isinstance(identity, Tensor) else identity
+        raise ValueError(
+            f"the identity of {type(operator).__name__} is {given}; expected a tensor of shape "
+            f"[{channels}], such as torch.zeros({channels}) or an Operator's learned_identity()"
+        )
     return operator

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from treefold.aggregators.base import (
     RaggedAggregation,
     checked_channels,
+    checked_flag,
     require_channels,
     require_type,
 )
@@ -59,7 +60,7 @@ class RecurrentAggregation(RaggedAggregation):
             raise ValueError(f"the cell has {self.cell.channels} channels; expected {channels}")
         self.laws = LawWeights({"swap": swap})
         self.sampling = Sampling(law_nodes, law_reduction)
-        self.shuffle = shuffle
+        self.shuffle = checked_flag("shuffle", shuffle)
         self.permutations = permutations
         self.generator = generator
 

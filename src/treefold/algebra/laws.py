@@ -2,11 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import signature
 
 import torch
 from torch import Tensor
 
-from treefold.algebra.monoid import State, identity_like, map_state, stack_size, take, tensors_of
+from treefold.algebra.monoid import (
+    State,
+    describe,
+    identity_like,
+    map_state,
+    stack_size,
+    take,
+    tensors_of,
+)
 from treefold.algebra.violation import Violation, compare, default_tolerance, difference
 
 
@@ -23,6 +32,15 @@ class Law:
     arity: int
     sides: Callable[..., tuple[State, State]] = field(repr=False)
     num_inputs: int = 0
+
+    def __post_init__(self) -> None:
+        try:
+            signature(self.sides).bind(*range(1 + self.arity))
+        except TypeError:
+            raise ValueError(
+                f"the law {self.name} speaks of {self.arity} elements, so that its function gets "
+                f"{1 + self.arity} arguments, the operator first; it takes {signature(self.sides)}"
+            ) from None
 
     def violation(self, op: Callable[..., State], *elements: State) -> Violation:
         """How far the two sides are apart for each sample, without recording gradients."""
@@ -92,7 +110,13 @@ class Law:
             raise ValueError(
                 f"{self.name} takes stacks of one size, but those given hold {sizes} elements"
             )
-        return self.sides(op, *elements)
+        sides = self.sides(op, *elements)
+        if not isinstance(sides, tuple) or len(sides) != 2:
+            raise ValueError(
+                f"the function of the law {self.name} gives {describe(sides)}; expected its two "
+                "sides, (left, right)"
+            )
+        return sides
 
 
 # Both products with the identity, as one state: each may move a, and both count.

@@ -36,8 +36,9 @@ def require_monoid(op: object) -> None:
         raise ValueError(f"got the class {op.__name__}; expected one of it: {op.__name__}(...)")
     require_no_owner(op)
     if not isinstance(op, Monoid):
+        given = f"a {type(op).__name__}" if isinstance(op, torch.nn.Module) else f"{op!r:.60}"
         raise ValueError(
-            f"got {op!r:.60}; expected an operator: called with two stacks of elements, and with "
+            f"got {given}; expected an operator: called with two stacks of elements, and with "
             "an `identity`"
         )
 

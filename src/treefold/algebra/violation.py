@@ -48,7 +48,7 @@ def difference(left: Tensor, right: Tensor) -> Tensor:
     if left.shape != right.shape:
         raise ValueError(
             f"the two sides have shapes {tuple(left.shape)} and {tuple(right.shape)}; "
-            "the operator should keep the shape of its arguments"
+            "operators and laws should keep the shape of their arguments"
         )
     dtype = torch.promote_types(left.dtype, right.dtype)
     if not dtype.is_floating_point:

@@ -17,7 +17,7 @@ from treefold.experiments.loading import experiment_of, model_at, names_checkpoi
 from treefold.experiments.overrides import override
 from treefold.experiments.replanning import replan
 from treefold.experiments.run import run
-from treefold.records import Record, num_cores
+from treefold.records import Record, found_record, num_cores
 from treefold.tasks import SET_TASKS
 from treefold.training.precision import FULL
 from treefold.training.signals import stop_on_signals
@@ -27,7 +27,8 @@ from treefold.training.world import World, under_torchrun
 if TYPE_CHECKING:
     from treefold.cli.options import Machine
 
-MOST_SEEDS = 1 << 63
+MOST_SEEDS = 1 << 43
+"""Every part of the data has a generator of its own, whose number takes 20 bits more."""
 LONGEST_NAME = 200
 """In bytes; file systems take 255, and a manifest's name is longer than a folder's."""
 
@@ -60,22 +61,33 @@ def train_rows(
     changed = [override(found, assignments) for found in find_experiment(recipe, preset)]
     checked_seed(seed)
     world = world_of(machine)
+    threads = torch.get_num_threads()
     with (
         choose_display(json_lines, silent=world.rank > 0) as display,
         stop_on_signals() as stop,  # between two rows as well
     ):
         for experiment, overrides in changed:
+            folder = run_folder(out, experiment.name, preset, seed, assignments, world.precision)
+            torch.set_num_threads(_threads_of(folder, machine) or threads)
             record = run(
                 experiment,
                 preset=preset,
                 seed=seed,
-                folder=run_folder(out, experiment.name, preset, seed, assignments, world.precision),
+                folder=folder,
                 world=world,
                 overrides=overrides,
                 watcher=watch(display, experiment.name, experiment),
                 stop=stop,
             )
             display.finish(experiment.name, in_short(record))
+
+
+def _threads_of(folder: Path, machine: "Machine") -> int | None:
+    """With how many threads the run that is there was begun, if nobody asks for another number."""
+    record = found_record(folder)
+    if record is None or machine.threads is not None or "OMP_NUM_THREADS" in os.environ:
+        return None
+    return record.machine.get("threads")
 
 
 def resume_run(folder: Path, machine: "Machine", epochs: int | None = None) -> None:
@@ -169,7 +181,7 @@ def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:
 def checked_seed(seed: int) -> int:
     """The seed, or a ValueError if generators do not take it."""
     if not 0 <= seed < MOST_SEEDS:
-        raise ValueError(f"--seed is {seed}; expected 0 or more, and less than 2^63")
+        raise ValueError(f"--seed is {seed}; expected 0 or more, and less than 2^43")
     return seed
 
 

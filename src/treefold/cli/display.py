@@ -1,14 +1,16 @@
 """What a person sees of runs: bars on a terminal, a line per epoch elsewhere."""
 
 import json
+import signal
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from treefold.cli.errors import stop_printing
 
@@ -16,6 +18,8 @@ Event = Mapping[str, Any]
 """What a run says of itself: `kind` is `step`, `epoch` or `evaluated`, the rest are numbers."""
 
 SECONDS_BETWEEN_STEPS = 0.25
+WIDTH_OF_ONE_LINE = 140
+"""Columns that a bar and its numbers take side by side."""
 
 
 class Display(ABC):
@@ -56,29 +60,47 @@ class Silent(Display):
 
 
 class Json(Display):
-    """Every event as a line of JSON, for a program that watches."""
+    """Every event as a line of JSON, for a program that watches.
+
+    When that program is gone, such as a sweep that was killed, the run is stopped as by a signal.
+    """
 
     def show(self, name: str, event: Event) -> None:
         """Print the event."""
-        say(json.dumps({"name": name, **event}))
+        if not say(json.dumps({"name": name, **event})):
+            signal.raise_signal(signal.SIGTERM)
 
     def finish(self, name: str, message: str) -> None:
         """Print the end."""
         say(json.dumps({"name": name, "kind": "finished", "message": message}))
 
 
+class TwoLines(Progress):
+    """For narrow terminals: the numbers of each bar stand below it."""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """A bar and a line for each task."""
+        for task in self.tasks:
+            yield self.make_tasks_table([task])
+            yield Text(f"  {task.fields['numbers']}".replace("associativity", "law"), style="dim")
+
+
 class Bars(Display):
     """A bar per run: epoch, loss, validation accuracy, law violation, sets a second, time left."""
 
     def __init__(self) -> None:
-        self._progress = Progress(
+        console = Console(stderr=True)
+        columns = [
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[numbers]}", style="dim", markup=False),
-            console=Console(stderr=True),
-        )
+        ]
+        if console.width < WIDTH_OF_ONE_LINE:
+            self._progress: Progress = TwoLines(*columns, console=console)
+        else:
+            beside = TextColumn("{task.fields[numbers]}", style="dim", markup=False)
+            self._progress = Progress(*columns, beside, console=console)
         self._bars: dict[str, TaskID] = {}
         self._latest: dict[str, dict[str, Any]] = {}
 
@@ -117,12 +139,14 @@ class Bars(Display):
         )
 
 
-def say(line: str) -> None:
-    """Print a line; a run goes on when whoever read its lines, such as `head`, has seen enough."""
+def say(line: str) -> bool:
+    """Print a line; false if whoever read lines, such as `head`, has seen enough."""
     try:
         print(line, flush=True)
     except BrokenPipeError:
         stop_printing()
+        return False
+    return True
 
 
 class Throttle:

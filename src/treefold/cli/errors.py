@@ -44,7 +44,7 @@ def as_one_line(debug: bool) -> Iterator[None]:
 def in_one_line(error: Exception) -> Group:
     """Print what cyclopts has to say of a command it cannot read; leaves it nothing to draw."""
     # Not through rich, which would wrap it or cut it off at the width of the screen.
-    _say(" ".join(str(error).split()))
+    _say(str(error))
     return Group()
 
 
@@ -74,4 +74,4 @@ def stop_printing() -> None:
 
 
 def _say(message: str) -> None:
-    print(f"treefold: {message}", file=sys.stderr)
+    print(f"treefold: {' '.join(message.split())}", file=sys.stderr)

@@ -40,7 +40,7 @@ class Machine:
     precision: str | None = None
     """32-true, 64-true, bf16-mixed, 16-mixed or bf16-true; 32-true if not given."""
     processes: int | None = None
-    """How many processes train one model together (DDP); 1 if not given, or those of torchrun."""
+    """How many processes share the work on a model (DDP); 1 if not given, or those of torchrun."""
     threads: int | None = None
     """Threads per process; all cores if not given."""
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -251,16 +252,24 @@ def submit(jobs: list[Job], parameters: list[str], out: Path) -> None:
     except ImportError:
         raise ValueError("SLURM needs submitit: pip install 'treefold[slurm]'") from None
     settings = dict(item.partition("=")[::2] for item in parameters)
-    cluster = settings.pop("cluster", None)
+    cluster = settings.pop("cluster", "slurm")
+    if cluster == "slurm" and shutil.which("sbatch") is None:
+        raise ValueError(
+            "--slurm is given, but there is no sbatch here; call it where jobs are submitted, or "
+            "leave out --slurm"
+        )
     executor = submitit.AutoExecutor(folder=out / "slurm", cluster=cluster)
-    executor.update_parameters(
-        **{
-            key
-            if key.startswith(("mem", "timeout", "cpus", "gpus", "tasks", "nodes", "slurm"))
-            else f"slurm_{key}": int(value) if value.isdigit() else value
-            for key, value in settings.items()
-        }
-    )
+    try:
+        executor.update_parameters(
+            **{
+                key
+                if key.startswith(("mem", "timeout", "cpus", "gpus", "tasks", "nodes", "slurm"))
+                else f"slurm_{key}": int(value) if value.isdigit() else value
+                for key, value in settings.items()
+            }
+        )
+    except (NameError, RuntimeError, TypeError) as error:  # as submitit refuses them
+        raise ValueError(f"--slurm {' '.join(parameters)}: {error}") from None
     for job in jobs:
         submitted = executor.submit(subprocess.run, job.command(), check=True)
         print(f"{job.title}: submitted as {submitted.job_id}", flush=True)

@@ -162,21 +162,17 @@ def _cautions(results: Results) -> list[Text]:
         count = results.facts["answers"][name]
         told.append((f"{name} has only {counted(count, 'answer')}, so that its scores are rough.",))
     best = results.ranked[0]
-    if results.constant is not None and not _beats_constant(results, best):
-        told.append(
-            (
-                f"{best.label} is hardly better than a constant answer "
-                f"({results.constant.mean:.3f}) on the test: the budget may be too small, or there "
-                "is nothing to learn here.",
+    if results.constant is not None:
+        lead = results.gain(best.test.mean) - results.gain(results.constant.mean)
+        if lead <= 2 * (best.test.deviation or 0.0):
+            told.append(
+                (
+                    f"{best.label} is {'hardly better' if lead > 0 else 'no better'} than a "
+                    f"constant answer ({results.constant.mean:.3f}) on the test: the budget may be "
+                    "too small, or there is nothing to learn here.",
+                )
             )
-        )
     return told
-
-
-def _beats_constant(results: Results, row: Result) -> bool:
-    assert results.constant is not None
-    difference = results.gain(row.test.mean) - results.gain(results.constant.mean)
-    return difference > 2 * (row.test.deviation or 0.0) and difference > 0
 
 
 def _named(results: Results, name: str) -> Result | None:

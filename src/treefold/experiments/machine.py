@@ -7,7 +7,7 @@ from typing import Any
 from treefold.records import Record
 from treefold.training.precision import FULL
 
-CHANGE_NUMBERS = ("precision", "processes")
+CHANGE_NUMBERS = ("precision", "processes", "threads")
 
 
 def as_override(machine: dict[str, Any]) -> dict[str, Any]:
@@ -19,18 +19,23 @@ def as_override(machine: dict[str, Any]) -> dict[str, Any]:
 def on_machine(found: Record, machine: dict[str, Any], folder: Path, elsewhere: bool) -> Record:
     """The record of a run that is to go on on this machine, or a ValueError if it must not.
 
-    With `elsewhere` it may go on with another number of processes. Nothing is known, and nothing
-    refused, of records from before machines were kept.
+    It may go on with another number of threads, which changes how sums are rounded, and with
+    `elsewhere` of processes; the record then says so. Nothing is known, and nothing refused, of
+    records from before machines were kept.
     """
     known = {name: found.machine[name] for name in CHANGE_NUMBERS if name in found.machine}
     differing = [name for name, begun in known.items() if machine.get(name, begun) != begun]
-    if not differing:
+    if not differing or (differing == ["threads"] and found.status == "finished"):
         return found
-    if differing == ["processes"] and elsewhere:
-        number, before = machine["processes"], known["processes"]
-        note = f"went on after {found.epochs} epochs with {number} processes instead of {before}"
-        departures = [*found.departures, note]
+    if set(differing) <= ({"processes", "threads"} if elsewhere else {"threads"}):
+        notes = [
+            f"went on after {found.epochs} epochs with {machine[name]} {name} instead of "
+            f"{known[name]}"
+            for name in differing
+        ]
+        departures = [*found.departures, *notes]
         return dataclasses.replace(found, machine=machine, departures=departures)
+    differing = [name for name in differing if name != "threads"]
     was, now = (" and ".join(f"{name} {of[name]}" for name in differing) for of in (known, machine))
     raise ValueError(
         f"{folder} holds a run begun with {was}, not {now}, which would change its numbers; go on "

@@ -1,5 +1,6 @@
 """Recipes: everything a run depends on, as frozen dataclasses that go into its record."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
@@ -20,8 +21,10 @@ the new record of a recipe are the same."""
 
 def _require_positive(part: str, settings: Any, names: Iterable[str]) -> None:
     for name in names:
-        if not getattr(settings, name) > 0:
-            raise ValueError(f"{part}.{name} is {getattr(settings, name)}; expected more than 0")
+        if not 0 < getattr(settings, name) < math.inf:
+            raise ValueError(
+                f"{part}.{name} is {getattr(settings, name)}; expected a number more than 0"
+            )
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class Training:
         _require_positive(
             "training", self, ["epochs", "batch_size", "learning_rate", "validate_every"]
         )
-        if self.clip_norm is not None and not self.clip_norm > 0:
+        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
             raise ValueError(
                 f"training.clip_norm is {self.clip_norm}; expected more than 0, or none"
             )
@@ -142,7 +145,7 @@ class Training:
                 f"training.plateau_factor is {self.plateau_factor}; expected between 0 and 1"
             )
         for name in ("weight_decay", "plateau_patience", "min_learning_rate"):
-            if getattr(self, name) < 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"training.{name} is {getattr(self, name)}; expected 0 or more")
         require_one_of(OPTIMIZERS, self.optimizer, "optimizer")
         require_one_of(SCHEDULES, self.schedule, "schedule")

@@ -264,13 +264,12 @@ class Trainer:
 
     def _resume(self) -> None:
         checkpoint = self.last.load()
-        if checkpoint is None:
-            return
-        parts: dict[str, Any] = {"progress": {}, "standing": {}}
-        restore(checkpoint, rng=False, **self._parts(), **parts)
-        self.progress = Progress(**parts["progress"])
-        self.standing = Standing(**parts["standing"])
-        if self.world.rank == 0:
+        if checkpoint is not None:
+            parts: dict[str, Any] = {"progress": {}, "standing": {}}
+            restore(checkpoint, rng=False, **self._parts(), **parts)
+            self.progress = Progress(**parts["progress"])
+            self.standing = Standing(**parts["standing"])
+        if self.world.rank == 0:  # an epoch is logged before it is saved
             self.log.truncate_after(self._epochs_done())
 
     def _epochs_done(self) -> int:

@@ -50,6 +50,11 @@ def fold_chunks(
     as large as memory allows.
     """
     require_monoid(op)
+    if not callable(chunks):
+        raise ValueError(
+            f"chunks is a {type(chunks).__name__}, but they are read twice; give a function that "
+            "begins anew: lambda: x.split(1000)"
+        )
     parameters = [
         parameter
         for module in (op, encode)

@@ -169,7 +169,8 @@ class FoldTree:
     def leave_one_out(self) -> State:
         """For each element, in the order of `handles()`, its set's aggregate without it.
 
-        Less than 2 n applications for all n of them.
+        Less than 2 n applications for all n of them, each over what is left of this tree: another
+        one than after `remove`, so that the two agree as far as the operator is associative.
         """
         return leave_one_out(self.op, self._arena)
 

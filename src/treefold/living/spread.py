@@ -12,6 +12,7 @@ from torch import Tensor
 
 from treefold.algebra import Monoid, State, compare, map_state, require_monoid
 from treefold.reduction import Bracketing, Groups, plan_tree, tree_reduce
+from treefold.reduction.rows import require_rows
 from treefold.shapes import Float, Int
 
 
@@ -67,6 +68,7 @@ def bracketing_spread(
     """
     require_monoid(op)
     require_bracketings(num_bracketings)
+    require_rows(x, groups)
     with torch.no_grad():
         if reference is None:
             rows = map_state(lambda part: part[groups.order], x)

@@ -2,6 +2,7 @@
 
 import html
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from treefold.report.table import table_html
 from treefold.report.text import as_html
 
 MAX_BYTES = 6_000_000
+_log = logging.getLogger("treefold")
 
 
 def page_html(content: Content, out: Path) -> str:
@@ -35,6 +37,11 @@ def page_html(content: Content, out: Path) -> str:
     )
     after = "\n".join(["</main>", *_scripts(content.figures), "</body></html>", ""])
     budget = MAX_BYTES - len(before.encode()) - len(after.encode()) - 1000
+    if budget < 0:
+        _log.warning(
+            "the page has more than %d MB before any record; report on fewer runs at once",
+            MAX_BYTES // 10**6,
+        )
     records = _section("Records", [records_html(content.groups, out, budget)])
     return "\n".join([before, *(records if content.groups else []), after])
 

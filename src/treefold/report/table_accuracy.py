@@ -27,10 +27,12 @@ SPLITS = {"test": "test, best epoch on validation", "test-last": "test, last epo
 
 
 def in_words(metric: str) -> str:
-    """`sizes 1–16` for accuracy@1-16, `size 32` for accuracy@32, `balanced, size 32`."""
+    """`sizes 1–16` for accuracy@1-16, `size 32` for accuracy@32, `balanced, size 32`, `on val`."""
     size = metric.partition("@")[2]
     if size in SPLITS:
         return SPLITS[size]
+    if size.isalpha():  # what somebody's own graphs are split into
+        return f"on {size}"
     if size.startswith(BALANCED):
         return f"balanced, size {size.removeprefix(BALANCED)}"
     return f"sizes {size.replace('-', '–')}" if "-" in size else f"size {size}"
