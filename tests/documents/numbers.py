@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean
+from typing import NamedTuple
 
 MEASURED = re.compile(r"<!-- measured: ([^>]+?) -->\n(.*?)<!-- end -->", re.DOTALL)
 MADE = re.compile(r"<!-- made: [^>]+? -->\n.*?<!-- end -->", re.DOTALL)
@@ -20,9 +21,19 @@ NOT_PROSE = re.compile(
     r"Python 3\.\d+|Apache-2\.0|\w+://\S+",
     re.DOTALL | re.MULTILINE,
 )
-NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w^])")
-UNIT = r"(?:%|[kMG]i?B|ms|seconds?|minutes?|hours?|h|min|s|times|x)\b|%"
-CLAIM = re.compile(rf"(?<![\w.,-])(?:\d+(?:,\d{{3}})*\.\d+|\d+(?:,\d{{3}})*(?= ?(?:{UNIT})))")
+# A sign does not count; the end of a range such as 1-16 is no number of its own.
+BEGIN, WHOLE = r"(?<![\w.,])(?<!\w-)", r"\d+(?:,\d{3})*"
+NUMBER = re.compile(rf"{BEGIN}{WHOLE}(?:\.\d+)?(?![\w^])")
+UNIT = r"(?:%|[kMG]i?B|[mµ]s|seconds?|minutes?|hours?|h|min|s|times|x)\b|[%×]"
+CLAIM = re.compile(rf"{BEGIN}(?:{WHOLE}\.\d+|\.\d+|\d+e-?\d+|\d+ of \d+|{WHOLE}(?= ?(?:{UNIT})))")
+WORD = re.compile(r"[A-Za-z]{4,}")
+
+
+class Unit(NamedTuple):
+    """Numbers that belong together, and the words they stand among."""
+
+    numbers: set[float]
+    words: frozenset[str] = frozenset()
 
 
 def prose(text: str) -> str:
@@ -41,21 +52,25 @@ def same(quoted: str, number: float) -> bool:
     digits = len(plain.partition(".")[2])
     if not digits and len(plain) > 2:  # 1,500 for 1,506: as many digits as are not zero
         digits = len(plain.rstrip("0")) - len(plain)
-    return abs(round(number, digits) - float(plain)) < 1e-9
+    return abs(round(abs(number), digits) - float(plain)) < 1e-9
 
 
-def missing(block: str, units: Sequence[set[float]]) -> list[str]:
+def missing(block: str, units: Sequence[Unit]) -> list[str]:
     """The numbers of a block that its sources do not have.
 
-    Those of a row of a table must be found together, in one line of a page or in one record.
+    Those of a row of a table must be found together, in one record, or in one line of a page, which
+    is one of those that share the most words with the row.
     """
     lines = prose(block).splitlines()
-    rows = [_numbers(line) for line in lines if line.startswith("|")]
+    rows = [line for line in lines if line.startswith("|")]
     rest = _numbers("\n".join(line for line in lines if not line.startswith("|")))
     wrong = [word for word in rest if not any(_has(unit, word) for unit in units)]
     for row in rows:
-        left = [[word for word in row if not _has(unit, word)] for unit in units]
-        wrong += min(left, key=len, default=row)
+        numbers, words = _numbers(row), _words(row)
+        likest = max((len(words & unit.words) for unit in units), default=0)
+        meant = [unit for unit in units if len(words & unit.words) == likest]
+        left = [[word for word in numbers if not _has(unit, word)] for unit in meant]
+        wrong += min(left, key=len, default=numbers)
     return wrong
 
 
@@ -63,11 +78,15 @@ def _numbers(text: str) -> list[str]:
     return NUMBER.findall(text)
 
 
-def _has(unit: set[float], word: str) -> bool:
-    return any(same(word, number) for number in unit)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in WORD.findall(text))
 
 
-def units_in(source: Path) -> list[set[float]]:
+def _has(unit: Unit, word: str) -> bool:
+    return any(same(word, number) for number in unit.numbers)
+
+
+def units_in(source: Path) -> list[Unit]:
     """What belongs together in a source: a line of a page, a record, or the means over seeds."""
     if source.suffix == ".md":
         return units_of_text(source.read_text())
@@ -80,13 +99,17 @@ def units_in(source: Path) -> list[set[float]]:
         kept = {key: record[key] for key in ("metrics", "reported", "recipe", "epochs", "seconds")}
         by_recipe[record["name"], record["preset"]].append(list(_leaves(kept)))
     each = [{n for _, n in leaves} for group in by_recipe.values() for leaves in group]
-    return each + [_means(group) for group in by_recipe.values()]
+    return [Unit(numbers) for numbers in (*each, *map(_means, by_recipe.values()))]
 
 
-def units_of_text(text: str) -> list[set[float]]:
+def units_of_text(text: str) -> list[Unit]:
     """The numbers in each line, however they are written."""
-    found = (re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", line) for line in text.splitlines())
-    return [{float(word.replace(",", "")) for word in words} for words in found if words]
+    found = {line: re.findall(rf"{WHOLE}(?:\.\d+)?", line) for line in text.splitlines()}
+    return [
+        Unit({float(number.replace(",", "")) for number in numbers}, _words(line))
+        for line, numbers in found.items()
+        if numbers
+    ]
 
 
 def _means(runs: Sequence[list[tuple[str, float]]]) -> set[float]:

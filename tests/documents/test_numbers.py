@@ -115,7 +115,15 @@ def test_a_wrong_number_is_found(tmp_path):
         units_in(tmp_path / "nothing")
 
 
+def test_the_numbers_of_a_row_are_those_of_the_line_with_its_words():
+    units = units_of_text("| our fold | 512 sets | 1.07 |\n| the plan of 512 sets | 0.60 |")
+    assert missing("| a fold of ours, 512 sets | 1.1 |", units) == []
+    assert missing("| a fold of ours, 512 sets | 0.6 |", units) == ["0.6"]
+
+
 def test_a_stray_number_is_found():
     text = "It is 2.4 times faster, takes 30 ms and 5 %.\n\n```python\nx = 2.5\n```\n`0.1` $0.2$"
     assert stray_claims(text) == ["2.4", "30", "5"]
+    more = "It has -2.98, .94, 5e-7, 3 ×, 30 µs, and wins 9 of 15; sizes are 1-16, words 8-bit."
+    assert stray_claims(more) == ["2.98", ".94", "5e-7", "3", "30", "9 of 15"]
     assert stray_claims("Needs Python 3.11, 128 channels and 1,000 epochs.") == []

@@ -8,11 +8,12 @@ import torch
 
 import treefold
 from treefold.models import SetNetwork
+from treefold.reduction import TableRows
 from treefold.tasks import KthSmallest
 from treefold.training.fit import Progress, fit, num_steps
 from treefold.training.scoring import loss_and_correct
 from treefold.training.signals import stop_on_signals
-from treefold.training.violations import law_violations
+from treefold.training.violations import violations_on
 from treefold.training.world import World
 
 TASK = KthSmallest(num_train=50, max_train_size=6)
@@ -21,6 +22,11 @@ TASK = KthSmallest(num_train=50, max_train_size=6)
 @pytest.fixture(scope="module")
 def world():
     return World()
+
+
+def violations_in(model, data):
+    rows = TableRows(model.table(), data.values)
+    return violations_on(model.aggregator, rows, data.groups)
 
 
 def parts(world, name="binary-gru-assoc", **options):
@@ -112,8 +118,8 @@ def test_law_losses_are_part_of_what_is_minimised(world):
     assert progress.penalties["associativity"] > 0
     data = TASK.validation(0)
     assert (
-        law_violations(with_law, data)["associativity"]
-        < (law_violations(without, data)["associativity"])
+        violations_in(with_law, data)["associativity"]
+        < (violations_in(without, data)["associativity"])
     )
 
 
@@ -128,7 +134,7 @@ def test_law_losses_are_part_of_what_is_minimised(world):
 )
 def test_violations_are_those_of_the_laws_an_aggregator_should_obey(world, name, laws):
     model = parts(world, name)[0]
-    found = law_violations(model, TASK.validation(0))
+    found = violations_in(model, TASK.validation(0))
     assert found.keys() == laws
     assert all(value >= 0 for value in found.values())
     if name == "binary-gru":

@@ -110,7 +110,7 @@ READOUT_ROWS = {"binary-gru-readout": Row("binary-gru", READ_OUT, _PAPER_WIDE)}
 """A learned monoid in place of Set2Set: the paper suspects its readout to hold it back."""
 
 
-def rows_of(experiment: str, rows: dict[str, Row], preset: str) -> list[Experiment]:
+def experiments_of(experiment: str, rows: dict[str, Row], preset: str) -> list[Experiment]:
     """Rows of an experiment at a preset."""
     return [_experiment(f"{experiment}/{name}", row, preset) for name, row in rows.items()]
 
@@ -141,7 +141,7 @@ def _at(preset: MultiTaskPreset, name: str, row: Row) -> Experiment:
 
 
 MULTITASK_EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
-    "multi-task": lambda preset: rows_of("multi-task", TABLE_ROWS, preset),
+    "multi-task": lambda preset: experiments_of("multi-task", TABLE_ROWS, preset),
 }
 """By name: `MULTITASK_EXPERIMENTS[name](preset)` gives the rows of a table."""
 
@@ -155,4 +155,4 @@ def find_multitask_experiment(name: str, preset: str) -> list[Experiment]:
     if not row:
         return by_name(MULTITASK_EXPERIMENTS, family, "experiment")(preset)
     known = {**TABLE_ROWS, **EXTRA_ROWS}
-    return rows_of(family, {row: by_name(known, row, f"row of {family}")}, preset)
+    return experiments_of(family, {row: by_name(known, row, f"row of {family}")}, preset)

@@ -130,7 +130,7 @@ UNSCALED_ROWS = {
 """PNA without scalers, which is run if it is named."""
 
 
-def rows_of(experiment: str, rows: dict[str, Row], preset: str) -> list[Experiment]:
+def experiments_of(experiment: str, rows: dict[str, Row], preset: str) -> list[Experiment]:
     """Rows of a column at a preset."""
     column = by_name(COLUMNS, experiment, "experiment")
     return [_experiment(f"{experiment}/{name}", column, row, preset) for name, row in rows.items()]
@@ -176,7 +176,7 @@ def _model(preset: RealWorldPreset, column: Column, row: Row) -> TowerModel | Pl
 
 
 REALWORLD_EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
-    name: partial(rows_of, name, TABLE_ROWS) for name in COLUMNS
+    name: partial(experiments_of, name, TABLE_ROWS) for name in COLUMNS
 }
 """By name: `REALWORLD_EXPERIMENTS[name](preset)` gives the rows of a column."""
 
@@ -187,4 +187,4 @@ def find_realworld_experiment(name: str, preset: str) -> list[Experiment]:
     if not row:
         return by_name(REALWORLD_EXPERIMENTS, column, "experiment")(preset)
     known = {**TABLE_ROWS, **UNSCALED_ROWS}
-    return rows_of(column, {row: by_name(known, row, f"row of {column}")}, preset)
+    return experiments_of(column, {row: by_name(known, row, f"row of {column}")}, preset)

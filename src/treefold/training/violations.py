@@ -9,9 +9,7 @@ from torch import Tensor
 from treefold.aggregators import LCMAggregation, RaggedAggregation, RecurrentAggregation
 from treefold.aggregators.plan_cache import packed_order_of, plan_of
 from treefold.algebra import MONOID_LAWS, SWAP, Law, State, draw_for
-from treefold.models import SetNetwork
 from treefold.reduction import Groups, Rows, TableRows, chain_fold, tree_fold
-from treefold.tasks import SetData
 from treefold.training.fit import Examples
 
 NUM_EXAMPLES = 64
@@ -24,21 +22,14 @@ def some_examples(data: Examples, device: torch.device) -> Any:
 
 
 @torch.no_grad()
-def law_violations(network: SetNetwork, data: SetData, num_draws: int = 512) -> dict[str, float]:
-    """The mean relative violation of each law, for states drawn from folds of these sets.
+def violations_on(
+    aggregator: RaggedAggregation, rows: Rows, groups: Groups, num_draws: int = 512
+) -> dict[str, float]:
+    """The mean relative violation of each law, for states drawn from folds of these rows.
 
     Learned monoids are asked for associativity, commutativity and identity, recurrent cells for
     indifference to swaps; fixed aggregators have nothing to answer for.
     """
-    rows = TableRows(network.table(), data.values)
-    return violations_on(network.aggregator, rows, data.groups, num_draws)
-
-
-@torch.no_grad()
-def violations_on(
-    aggregator: RaggedAggregation, rows: Rows, groups: Groups, num_draws: int = 512
-) -> dict[str, float]:
-    """The same, for states drawn from folds of these rows."""
     laws, op = laws_of(aggregator)
     if not laws:
         return {}

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from treefold.reduction import Groups
 from treefold.shapes import Float, Int
-from treefold.tasks.ragged import rows_of as _rows_of
-from treefold.tasks.ragged import starts as _starts
+from treefold.tasks.ragged import rows_of, starts
 
 TARGETS = ("sssp", "eccentricity", "laplacian", "connected", "diameter", "spectral-radius")
 """The three targets of each node, then the three of each graph."""
@@ -55,7 +54,7 @@ class GraphData:
     def graphs(self) -> list[LabelledGraph]:
         """The graphs one by one, nodes and answers as views of these tensors."""
         nodes, edges = self.sizes.tolist(), self.num_edges.tolist()
-        within = self.edge_index - torch.repeat_interleave(_starts(self.sizes), self.num_edges)
+        within = self.edge_index - torch.repeat_interleave(starts(self.sizes), self.num_edges)
         parts = (self.x.split(nodes), within.split(edges, 1), self.node_y.split(nodes))
         return [
             LabelledGraph(x, edge_index.contiguous(), node_y, graph_y)
@@ -75,9 +74,9 @@ class GraphData:
     def take(self, graphs: Int[Tensor, " chosen"]) -> "GraphData":
         """The graphs with these numbers, in this order."""
         sizes, num_edges = self.sizes[graphs], self.num_edges[graphs]
-        nodes = _rows_of(self.sizes, graphs)
-        shift = _starts(sizes) - _starts(self.sizes)[graphs]
-        edges = self.edge_index[:, _rows_of(self.num_edges, graphs)]
+        nodes = rows_of(self.sizes, graphs)
+        shift = starts(sizes) - starts(self.sizes)[graphs]
+        edges = self.edge_index[:, rows_of(self.num_edges, graphs)]
         return GraphData(
             x=self.x[nodes],
             edge_index=edges + torch.repeat_interleave(shift, num_edges),
