@@ -80,7 +80,8 @@ def accuracies(groups: Sequence[Group]) -> Columns:
     columns: Columns = []
     for head, metric in UNIFORM.items():
         columns += [(head, ours(metric, 3)), ("paper", paper(metric, 3))]
-    return [*columns, ("seeds", seeds)]
+    differ = len({epochs(group) for group in groups}) > 1
+    return [*columns, ("epochs", epochs) if differ else ("seeds", seeds)]
 
 
 def generalisation(groups: Sequence[Group]) -> Columns:

@@ -8,6 +8,7 @@ writes docs/results/ as `treefold report` does, and fills what stands in README 
 
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from made_tables import TABLES, Address
@@ -24,13 +25,13 @@ MADE = re.compile(r"(<!-- made: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def made(name: str, groups: Sequence[Group], address: Address) -> str:
-    """The table called `NAME, preset PRESET`, from finished runs."""
+    """The table called `NAME, preset PRESET`, from finished runs; `*` stands for anything."""
     table_name, _, variant = name.partition(", preset ")
     if table_name not in TABLES:
         raise ValueError(f"no table {name!r}; there are {', '.join(TABLES)}")
     table = TABLES[table_name]
-    chosen = [g for g in groups if g.experiment in table.experiments and g.variant == variant]
-    rows = [group for group in chosen if group.finished]
+    chosen = [g for g in groups if g.experiment in table.experiments and g.finished]
+    rows = [group for group in chosen if fnmatchcase(group.variant, variant)]
     if not rows:
         raise ValueError(f"no table {name!r}: results/ has no such finished runs")
     return "\n".join(table.lines(rows, address))
