@@ -26,7 +26,8 @@ BEGIN, WHOLE = r"(?<![\w.,])(?<!\w-)", r"\d+(?:,\d{3})*"
 NUMBER = re.compile(rf"{BEGIN}{WHOLE}(?:\.\d+)?(?![\w^])")
 UNIT = r"(?:%|[kMG]i?B|[mµ]s|seconds?|minutes?|hours?|h|min|s|times|x)\b|[%×]"
 CLAIM = re.compile(rf"{BEGIN}(?:{WHOLE}\.\d+|\.\d+|\d+e-?\d+|\d+ of \d+|{WHOLE}(?= ?(?:{UNIT})))")
-WORD = re.compile(r"[A-Za-z]{4,}")
+WORD = re.compile(r"[A-Za-z]{3,}")
+SHARE = re.compile(r"\b\d+ of \d+\b")
 
 
 class Unit(NamedTuple):
@@ -34,6 +35,8 @@ class Unit(NamedTuple):
 
     numbers: set[float]
     words: frozenset[str] = frozenset()
+    shares: frozenset[str] = frozenset()
+    """What is said as `9 of 15`."""
 
 
 def prose(text: str) -> str:
@@ -59,12 +62,14 @@ def missing(block: str, units: Sequence[Unit]) -> list[str]:
     """The numbers of a block that its sources do not have.
 
     Those of a row of a table must be found together, in one record, or in one line of a page, which
-    is one of those that share the most words with the row.
+    is one of those that share the most words with the row. What is `9 of 15` must be so there.
     """
     lines = prose(block).splitlines()
     rows = [line for line in lines if line.startswith("|")]
     rest = _numbers("\n".join(line for line in lines if not line.startswith("|")))
     wrong = [word for word in rest if not any(_has(unit, word) for unit in units)]
+    said = {share for unit in units for share in unit.shares}
+    wrong += [share for share in SHARE.findall(prose(block)) if share not in said]
     for row in rows:
         numbers, words = _numbers(row), _words(row)
         likest = max((len(words & unit.words) for unit in units), default=0)
@@ -106,7 +111,11 @@ def units_of_text(text: str) -> list[Unit]:
     """The numbers in each line, however they are written."""
     found = {line: re.findall(rf"{WHOLE}(?:\.\d+)?", line) for line in text.splitlines()}
     return [
-        Unit({float(number.replace(",", "")) for number in numbers}, _words(line))
+        Unit(
+            {float(number.replace(",", "")) for number in numbers},
+            _words(line),
+            frozenset(SHARE.findall(line)),
+        )
         for line, numbers in found.items()
         if numbers
     ]

@@ -121,6 +121,12 @@ def test_the_numbers_of_a_row_are_those_of_the_line_with_its_words():
     assert missing("| a fold of ours, 512 sets | 0.6 |", units) == ["0.6"]
 
 
+def test_a_share_is_said_as_its_source_says_it():
+    units = units_of_text("It holds for 9 of 15 pairs.")
+    assert missing("It holds for 9 of 15.", units) == []
+    assert missing("It holds for 15 of 15.", units) == ["15 of 15"]
+
+
 def test_a_stray_number_is_found():
     text = "It is 2.4 times faster, takes 30 ms and 5 %.\n\n```python\nx = 2.5\n```\n`0.1` $0.2$"
     assert stray_claims(text) == ["2.4", "30", "5"]
