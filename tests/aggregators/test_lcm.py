@@ -152,3 +152,11 @@ class WithIdentity(Sum):
 def test_an_identity_that_is_no_element_is_refused(identity, words):
     with pytest.raises(ValueError, match=rf"identity of WithIdentity is {words}.*; expected a"):
         LCMAggregation(CHANNELS, WithIdentity(identity))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (CHANNELS,), (2, CHANNELS)])
+def test_an_identity_may_have_fewer_axes_than_an_element_or_as_many(shape):
+    sets = LCMAggregation(CHANNELS, WithIdentity(torch.zeros(shape)))
+    x = normal(3, 2, CHANNELS)
+    out = sets(x, torch.tensor([0, 0, 2]), dim_size=3, dim=0)
+    torch.testing.assert_close(out[:2], torch.stack([x[:2].sum(0), torch.zeros_like(x[0])]))

@@ -203,10 +203,10 @@ def _make_operator(
     if width != channels:
         raise ValueError(f"the operator has {width} channels; expected {channels}")
     identity = operator.identity
-    if not isinstance(identity, Tensor) or identity.shape not in ((), (1,), (channels,)):
+    if not isinstance(identity, Tensor) or identity.shape[-1:] not in ((), (1,), (channels,)):
         given = f"of shape {list(identity.shape)}" if isinstance(identity, Tensor) else identity
         raise ValueError(
             f"the identity of {type(operator).__name__} is {given}; expected a tensor of shape "
-            f"[{channels}], such as torch.zeros({channels}) or an Operator's learned_identity()"
+            f"[..., {channels}], such as torch.zeros({channels}) or self.learned_identity()"
         )
     return operator

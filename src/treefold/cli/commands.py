@@ -84,10 +84,8 @@ def train_rows(
 
 def _threads_of(folder: Path, machine: "Machine") -> int | None:
     """With how many threads the run that is there was begun, if nobody asks for another number."""
-    record = found_record(folder)
-    if record is None or machine.threads is not None or "OMP_NUM_THREADS" in os.environ:
-        return None
-    return record.machine.get("threads")
+    record = None if _asks_for_threads(machine) else found_record(folder)
+    return None if record is None else record.machine.get("threads")
 
 
 def resume_run(folder: Path, machine: "Machine", epochs: int | None = None) -> None:
@@ -164,7 +162,7 @@ def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:
     if processes is not None and processes < 1:
         raise ValueError(f"--processes is {processes}; expected 1 or more")
     threads = machine.threads
-    if threads is None and "OMP_NUM_THREADS" not in os.environ:
+    if not _asks_for_threads(machine):
         share = num_cores() // (processes or 1)
         threads = begun.get("threads", max(1, share))
     if threads is not None:
@@ -176,6 +174,11 @@ def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:
         for name, usual in (("device", "cpu"), ("precision", FULL))
     )
     return World(device, precision, processes)
+
+
+def _asks_for_threads(machine: "Machine") -> bool:
+    """Whether somebody has said how many threads there are to be."""
+    return machine.threads is not None or "OMP_NUM_THREADS" in os.environ
 
 
 def checked_seed(seed: int) -> int:
