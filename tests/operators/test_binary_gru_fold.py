@@ -101,6 +101,23 @@ def test_single_precision_agrees_with_double(op, layout, plan, with_compiled_loo
     torch.testing.assert_close(found, [tensor.float() for tensor in expected], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("with_compiled_loops", [True, False])
+def test_half_precision_is_as_close_as_rounding_allows(
+    op, layout, plan, with_compiled_loops, monkeypatch
+):
+    if not with_compiled_loops:
+        monkeypatch.setattr("treefold.operators.binary_gru_loops.compiled_loops", lambda: None)
+    source, x = source_and_rows(layout)
+    expected = results(tree_fold(op, x, plan), source, op)
+    source, x = source_and_rows(layout, torch.float32)
+    op = op.float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        fold = tree_fold(op, x, plan)
+    found = results(fold, source, op)
+    for half, exact in zip(found, expected, strict=True):
+        assert (half - exact).norm() <= 0.02 * exact.norm()
+
+
 @pytest.mark.parametrize("chunk", [1, 20, 50])
 def test_it_makes_no_difference_where_runs_are_cut(op, layout, plan, chunk, monkeypatch):
     monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", chunk)
@@ -220,8 +237,9 @@ def test_without_a_gradient_to_come_the_answer_is_the_same(
     torch.testing.assert_close(found, tree_fold(op, x, plan), atol=1e-6, rtol=1e-6)
 
 
+@pytest.mark.parametrize("in_halves", [False, True])
 @pytest.mark.parametrize("repeats", [False, True])
-def test_several_threads_make_a_difference_in_rounding_only(repeats):
+def test_several_threads_make_a_difference_in_rounding_only(repeats, in_halves):
     """Wide enough that runs are shared by two; torch's number of threads stays as it is."""
     torch.manual_seed(0)
     op, plan = BinaryGRU(64), plan_tree(torch.arange(1, 60), "random", seeded())
@@ -232,12 +250,15 @@ def test_several_threads_make_a_difference_in_rounding_only(repeats):
     for num_threads in (1, 2):
         torch.set_num_threads(num_threads)
         try:
-            found.append(results(tree_fold(op, x, plan), source, op))
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=in_halves):
+                fold = tree_fold(op, x, plan)
+            found.append(results(fold, source, op))
             assert torch.get_num_threads() == num_threads
         finally:
             torch.set_num_threads(before)
-    # Biases get sums over 3,400 rows, in another order.
-    torch.testing.assert_close(found[0], found[1], atol=3e-4, rtol=1e-4)
+    # Biases get sums over 3,400 rows, in another order, and sums are rounded to halves.
+    atol = 3e-3 if in_halves else 3e-4
+    torch.testing.assert_close(found[0], found[1], atol=atol, rtol=1e-4)
 
 
 def test_repeating_a_fold_repeats_every_bit(op, layout, plan):

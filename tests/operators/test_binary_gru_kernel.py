@@ -234,12 +234,24 @@ def test_the_faster_hyperbolic_tangent_is_as_accurate(work):
 
 
 @needs_numba
-def test_compiled_loops_are_used_for_single_precision_on_cpus_only():
-    single = torch.empty(1, dtype=SINGLE)
+def test_compiled_loops_are_used_for_states_in_single_precision_on_cpus_only():
+    single = torch.empty(1, 2, dtype=SINGLE)
     assert loops_for(single, SINGLE) is compiled_loops()
-    assert isinstance(loops_for(single, torch.bfloat16), TorchLoops)
-    assert isinstance(loops_for(torch.empty(1, dtype=DOUBLE), DOUBLE), TorchLoops)
-    assert isinstance(loops_for(torch.empty(1, device="meta"), SINGLE), TorchLoops)
+    assert isinstance(loops_for(single, torch.float16), TorchLoops)
+    assert isinstance(loops_for(torch.empty(1, 2, dtype=DOUBLE), DOUBLE), TorchLoops)
+    assert isinstance(loops_for(torch.empty(1, 2, device="meta"), SINGLE), TorchLoops)
+
+
+@needs_numba
+def test_compiled_loops_multiply_halves_in_pairs_and_where_torch_can(monkeypatch):
+    from treefold.kernels.halves import can_multiply_halves  # noqa: PLC0415 (needs numba)
+
+    paired, odd = torch.empty(1, 2, dtype=SINGLE), torch.empty(1, 3, dtype=SINGLE)
+    found = loops_for(paired, torch.bfloat16)
+    assert (found is compiled_loops()) == can_multiply_halves()
+    assert isinstance(loops_for(odd, torch.bfloat16), TorchLoops)
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    assert isinstance(loops_for(paired, torch.bfloat16), TorchLoops)
 
 
 def test_only_what_is_called_new_is_doubled():

@@ -9,9 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import prange
 
-from treefold.kernels.compiling import compiled, on_threads, share
+from treefold.kernels.compiling import HALF, compiled, on_threads, share
 from treefold.kernels.gru_bias import bias_gradient
 from treefold.kernels.gru_cell import add, copy
+from treefold.kernels.halves import pack_rows
+
+_HALF_AXES = HALF.ndim
 
 
 class Cell(NamedTuple):
@@ -51,13 +54,19 @@ def _flat(rows):
 
 
 @compiled
-def _begin(part, num_parts, x, cell, leaves, weight, states):
+def _begin(part, num_parts, x, cell, leaves, weight, precision, states):
     """Stack a share of the weights, and fetch a share of the leaves."""
     m = len(cell.weight_ih)
-    first, last = share(part, num_parts, m)
-    for i in range(first, last):
-        copy(cell.weight_ih[i], weight[i])
-        copy(cell.weight_hh[i], weight[m + i])
+    if precision.ndim == _HALF_AXES:
+        first, last = share(part, num_parts, m // 2)
+        for i in range(2 * first, 2 * last, 2):
+            pack_rows(cell.weight_ih[i : i + 2], i, weight)
+            pack_rows(cell.weight_hh[i : i + 2], m + i, weight)
+    else:
+        first, last = share(part, num_parts, m)
+        for i in range(first, last):
+            copy(cell.weight_ih[i], weight[i])
+            copy(cell.weight_hh[i], weight[m + i])
     rows, out = _flat(x), _flat(states)
     first, last = share(part, num_parts, leaves.size)
     for i in range(first, last):
@@ -65,18 +74,18 @@ def _begin(part, num_parts, x, cell, leaves, weight, states):
 
 
 @on_threads
-def _begin_in_parts(num_parts, x, cell, leaves, weight, states):
+def _begin_in_parts(num_parts, x, cell, leaves, weight, precision, states):
     for part in prange(num_parts):
-        _begin(part, num_parts, x, cell, leaves, weight, states)
+        _begin(part, num_parts, x, cell, leaves, weight, precision, states)
 
 
 @compiled
-def begin(num_parts, x, cell, leaves, weight, states):
-    """Stack the weights, and fetch the leaves."""
+def begin(num_parts, x, cell, leaves, weight, precision, states):
+    """Stack the weights, or pack them, and fetch the leaves."""
     if num_parts > 1:
-        _begin_in_parts(num_parts, x, cell, leaves, weight, states)
+        _begin_in_parts(num_parts, x, cell, leaves, weight, precision, states)
     else:
-        _begin(0, 1, x, cell, leaves, weight, states)
+        _begin(0, 1, x, cell, leaves, weight, precision, states)
 
 
 @compiled

@@ -17,7 +17,7 @@ def fold(x, cell, ends, tree, shown, kept_block, groups, block, size, num_thread
         if not 0 <= row < len(x):
             raise IndexError("a leaf is a row that is not there")
     kept, (rooms, _) = cut_kept(kept_block, shown, size), cut_rooms(block, size)
-    begin(size.num_parts, x, cell, ends.leaves, kept.weight, kept.states)
+    begin(size.num_parts, x, cell, ends.leaves, kept.weight, size.precision, kept.states)
     bias = bias_of_kinds(cell.bias_ih, cell.bias_hh)
     make_levels(tree, x[: size.table_rows], kept, bias, rooms, num_threads)
     give_groups(size.num_parts, kept.states, ends.places, cell.identity, groups)

@@ -14,8 +14,9 @@ import numpy as np
 from numba import prange
 
 from treefold.kernels.binary_gru import combine, combine_backward, combine_finally
-from treefold.kernels.blas import add_to_rows, add_to_weight, project, set_threads
+from treefold.kernels.blas import set_threads
 from treefold.kernels.compiling import compiled, on_threads, share
+from treefold.kernels.multiplying import add_to_rows, add_to_weight, project
 
 MIN_NUMBERS = 1 << 11
 """How many numbers of a run's outcome are worth another thread."""
@@ -116,7 +117,8 @@ def _make(part, num_parts, states, tree, run, table, weight, bias, kept, rooms):
             _copy(rows[rooms.own[start + i]], own_rows[i])
 
     projections = _flat(rooms.projections)
-    project(own_rows, weight, projections[first_own : first_own + num_own])
+    to_own = projections[first_own : first_own + num_own]
+    project(own_rows, weight, to_own, rooms.halves[part])
     nodes = _nodes(states, run, tree.children)
     if len(kept):
         combine(projections, rooms.where, bias, rows, nodes, kept, first, last, rooms.width)
@@ -139,7 +141,7 @@ def make_levels(tree, table, kept, bias, rooms, num_threads):
     """
     states, weight, max_parts = kept.states, kept.weight, len(rooms.projections)
     before = set_threads(num_threads)
-    project(table, weight, rooms.projections[0])
+    project(table, weight, rooms.projections[0][: len(table)], rooms.halves[0])
     for run in tree.runs:
         gates = kept.gates[2 * run[0] : 2 * (run[0] + run[1])]
         num_parts = _num_parts(run, states, max_parts)
@@ -156,7 +158,8 @@ def _multiply_to_weight(part, num_table, rooms, sums):
     waiting = sums.num_rows[part]
     grads = rooms.projections[part][num_table : num_table + waiting]
     weight = sums.weight if part == 0 else sums.other_weights[part - 1]
-    add_to_weight(grads, 0, sums.rows[part][:waiting], weight, sums.is_blank[part])
+    rows, room = sums.rows[part][:waiting], rooms.halves[part]
+    add_to_weight(grads, rows, weight, sums.is_blank[part], room)
     sums.num_rows[part], sums.is_blank[part] = 0, False
 
 
@@ -191,11 +194,11 @@ def _take_back(part, num_parts, states, grad_states, tree, run, table, weight, k
     if adds:
         found = rooms.rows[2][start : start + num_own]
         found[:] = 0
-        add_to_rows(to_own, 0, weight, found)
+        add_to_rows(to_own, weight, found, rooms.halves[part])
         for i in range(num_own):
             _add(found[i], grad_rows[rooms.own[start + i]])
     else:
-        add_to_rows(to_own, 0, weight, grad_rows[start:stop])
+        add_to_rows(to_own, weight, grad_rows[start:stop], rooms.halves[part])
     if run[2] < 0:
         for i in range(start, stop):
             _copy(grad_rows[i], grad_states[_address(run, tree.children, i)])
@@ -246,6 +249,6 @@ def take_levels_back(tree, table, kept, grad_states, rooms, sums, grad_table, nu
     to_table = rooms.projections[0][:num_table]
     for part in range(1, max_parts):
         to_table += rooms.projections[part][:num_table]
-    add_to_weight(to_table, 0, table, sums.weight, False)
-    add_to_rows(to_table, 0, weight, grad_table)
+    add_to_weight(to_table, table, sums.weight, False, rooms.halves[0])
+    add_to_rows(to_table, weight, grad_table, rooms.halves[0])
     set_threads(before)

@@ -4,9 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treefold.kernels.compiling import compiled
+from treefold.kernels.compiling import HALF, compiled
+from treefold.kernels.halves import room_per_part
 
 _NUM_PROJECTIONS, _NUM_KEPT, _NUM_ROWS = 6, 4, 3
+_HALF_AXES = HALF.ndim
 
 
 class Size(NamedTuple):
@@ -22,6 +24,8 @@ class Size(NamedTuple):
     num_met: int
     """Rows that meet, whose gates are kept; 0 if no gradient is to come."""
     shows_nodes: bool
+    precision: np.ndarray
+    """`SINGLE` or `HALF`: in which to multiply."""
     inner: int
     channels: int
     width: np.ndarray
@@ -44,7 +48,9 @@ class Size(NamedTuple):
         """Numbers in the block for the way forward: rooms alone."""
         projected = self.num_parts * (self.table_rows + self.rows_per_part)
         per_channel = _NUM_PROJECTIONS * projected + _NUM_ROWS * self.rows_per_run
-        return self.inner * self.channels * per_channel
+        is_half = self.precision.ndim == HALF.ndim
+        to_round = room_per_part(self.channels, _NUM_PROJECTIONS) if is_half else 0
+        return self.inner * self.channels * per_channel + self.num_parts * to_round
 
     @property
     def num_backward(self) -> int:
@@ -59,7 +65,7 @@ class Kept(NamedTuple):
     """What is kept from the way forward to the way back."""
 
     weight: np.ndarray
-    """Both sides', stacked: `[6 channels, channels]`."""
+    """Both sides', stacked: `[6 channels, channels]`; packed if it is to multiply in bfloat16."""
     gates: np.ndarray
     """`[rows that meet, inner, 4 channels]`."""
     states: np.ndarray
@@ -77,6 +83,8 @@ class Rooms(NamedTuple):
     """`[rows of a run]`: which projection each row has."""
     own: np.ndarray
     """`[rows of a run]`: which rows are not the table's, from the first of each part on."""
+    halves: np.ndarray
+    """`[parts, pairs of halves]`: where parts round numbers; `[parts, 0, 0]` if they do not."""
     width: np.ndarray
     """What `width_of` gives for the channels."""
 
@@ -85,7 +93,10 @@ class Sums(NamedTuple):
     """Gradients that each part adds up for itself, and the rows that wait to be multiplied."""
 
     weight: np.ndarray
-    """`[6 channels, channels]`: the first part's, and in the end that of all."""
+    """`[6 channels, channels]`: the first part's, and in the end that of all.
+
+    In bfloat16, `[channels, 6 channels]` in the same memory.
+    """
     other_weights: np.ndarray
     """`[parts - 1, 6 channels, channels]`."""
     bias: np.ndarray
@@ -127,7 +138,18 @@ def cut_rooms(block, size):
     projections, rest = cut(block, (size.num_parts, projected, size.inner, per_row))
     rows, rest = cut(rest, (_NUM_ROWS, size.rows_per_run, size.inner, size.channels))
     where, own = np.empty(size.rows_per_run, np.int64), np.empty(size.rows_per_run, np.int64)
-    return Rooms(projections, rows, where, own, size.width), rest
+    halves, rest = _cut_halves(rest, size, size.precision)
+    return Rooms(projections, rows, where, own, halves, size.width), rest
+
+
+@compiled
+def _cut_halves(block, size, precision):
+    """Room to round numbers in, and what is left of the block."""
+    if precision.ndim == _HALF_AXES:
+        room = room_per_part(size.channels, _NUM_PROJECTIONS)
+        halves, rest = cut(block, (size.num_parts, room))
+        return halves.view(np.uint32), rest
+    return np.empty((size.num_parts, 0, 0), np.uint32), block
 
 
 @compiled

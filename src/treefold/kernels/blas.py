@@ -5,28 +5,16 @@ others together.
 """
 
 import ctypes
-from pathlib import Path
 
 import llvmlite.binding
 import numpy as np
-import torch
 from numba import types
 from numba.extending import get_cython_function_address
 
 from treefold.kernels.compiling import compiled
+from treefold.kernels.torch_library import address_in_torch
 
 _AS_IT_IS, _TRANSPOSED = np.uint8(ord("N")), np.uint8(ord("T"))
-
-
-def _address_in_torch(name: str) -> int | None:
-    """Of a function of torch's library; None if it is not shown there."""
-    for library in (Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*"):
-        try:
-            function = getattr(ctypes.CDLL(str(library)), name)
-        except (OSError, AttributeError):
-            continue
-        return ctypes.cast(function, ctypes.c_void_p).value
-    return None
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
@@ -34,8 +22,8 @@ def _set_nothing(_: int) -> int:
     return 0
 
 
-_multiplication = _address_in_torch("sgemm_")
-_number_of_threads = _address_in_torch("MKL_Set_Num_Threads_Local")
+_multiplication = address_in_torch("sgemm_")
+_number_of_threads = address_in_torch("MKL_Set_Num_Threads_Local")
 
 CAN_BE_ALONE = _multiplication is not None and _number_of_threads is not None
 """Whether a thread can be told to multiply by itself, without help from others."""

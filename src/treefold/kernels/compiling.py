@@ -63,6 +63,10 @@ def name_of_width(channels: int) -> str:
     return f"width {channels}" if channels in _WIDTHS else "any other width"
 
 
+SINGLE, HALF = np.empty(1), np.empty((1, 1))
+"""In which precision loops are to multiply, float32 or bfloat16: a type again, not a value."""
+
+
 @in_place
 def num_channels(width, rows):
     """How many channels `width` tells of, or else the length of the last of three axes."""

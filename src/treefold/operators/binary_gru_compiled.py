@@ -1,4 +1,4 @@
-"""Binary-GRU's loops, compiled, on as many threads as torch has; for float32 on CPUs."""
+"""Binary-GRU's loops, compiled, on as many threads as torch has; for states in float32 on CPUs."""
 
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -11,7 +11,8 @@ from treefold.kernels.binary_gru_ends import Cell, Ends, Gradients
 from treefold.kernels.binary_gru_fold import fold, fold_back
 from treefold.kernels.binary_gru_levels import MIN_NUMBERS, Tree
 from treefold.kernels.binary_gru_rooms import Size
-from treefold.kernels.compiling import name_of_width, tells_if_slow, width_of
+from treefold.kernels.compiling import HALF, SINGLE, name_of_width, tells_if_slow, width_of
+from treefold.kernels.halves import can_multiply_halves
 from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.compiled_threads import max_parts
 from treefold.operators.workspace import Lease
@@ -35,6 +36,12 @@ class _Memory(NamedTuple):
 class CompiledLoops:
     """What `TorchLoops` does, with gates in one pass over memory and no calls in between."""
 
+    def can_multiply(self, precision: torch.dtype, channels: int) -> bool:
+        """In float32, and where the machine has instructions for it in bfloat16."""
+        if precision == torch.bfloat16:
+            return channels % 2 == 0 and can_multiply_halves()
+        return precision == torch.float32
+
     def runs_per_chunk(self, keeps: bool) -> int:
         """So many that a thread's share of a run's projections stays in its core's cache."""
         return max(1, RUNS_PER_CHUNK // max_parts())
@@ -47,7 +54,7 @@ class CompiledLoops:
         shown = x.new_empty(size.num_states if work.shows_nodes else 0, *work.row_shape)
         kept, room = Lease((size.num_kept,), x), Lease((size.num_forward,), x)
         memory = _Memory(*_ends_and_tree(work), shown.numpy(), kept)
-        with tells_if_slow(f"Binary-GRU, {name_of_width(size.channels)}"):
+        with tells_if_slow(_name(work)):
             fold(
                 x.numpy(),
                 Cell(*[parameter.contiguous().numpy() for parameter in parameters]),
@@ -70,7 +77,7 @@ class CompiledLoops:
         grad_x, grad_weight = torch.empty_like(x), x.new_empty(size.weight_shape)
         grad_bias, grad_identity = x.new_empty(2, 3 * size.channels), x.new_empty(size.channels)
         grads = (grad_x, grad_weight, grad_bias, grad_identity)
-        with tells_if_slow(f"Binary-GRU, {name_of_width(size.channels)}, gradients"):
+        with tells_if_slow(f"{_name(work)}, gradients"):
             fold_back(
                 *(x.numpy(), memory.ends, memory.tree, memory.shown, memory.kept.tensor.numpy()),
                 none if grad_groups is None else grad_groups.numpy(),
@@ -78,6 +85,8 @@ class CompiledLoops:
                 Gradients(*[grad.numpy() for grad in grads]),
                 *(room.tensor.numpy(), size, _threads_together(size)),
             )
+        if work.precision == torch.bfloat16:  # it comes transposed
+            grad_weight = grad_weight.view(size.weight_shape[::-1]).t().contiguous()
         return grad_x, *grad_weight.chunk(2), *grad_bias.unbind(), grad_identity
 
 
@@ -96,10 +105,17 @@ def _size(work: Work, x: Tensor) -> Size:
         num_states=work.num_states,
         num_met=2 * work.plan.num_applications if work.keeps else 0,
         shows_nodes=work.shows_nodes,
+        precision=HALF if work.precision == torch.bfloat16 else SINGLE,
         inner=inner,
         channels=channels,
         width=width_of(channels),
     )
+
+
+def _name(work: Work) -> str:
+    """Which loops these are, for a reader."""
+    name = f"Binary-GRU, {name_of_width(work.row_shape[1])}"
+    return f"{name}, bfloat16" if work.precision == torch.bfloat16 else name
 
 
 def _threads_together(size: Size) -> int:

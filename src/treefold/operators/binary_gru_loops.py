@@ -14,6 +14,10 @@ from treefold.operators.binary_gru_work import Parameters, Work
 class Loops(Protocol):
     """From rows `[rows, inner, channels]` to groups, level by level, and back."""
 
+    def can_multiply(self, precision: torch.dtype, channels: int) -> bool:
+        """Whether these loops multiply rows of so many channels in this precision."""
+        ...
+
     def runs_per_chunk(self, keeps: bool) -> int:
         """Into how many runs a chunk is best cut, if a gradient is to come and if not."""
         ...
@@ -38,8 +42,10 @@ class Loops(Protocol):
 
 def loops_for(x: Tensor, precision: torch.dtype) -> Loops:
     """The fastest loops for rows like these, multiplied in this precision."""
-    in_reach = x.device.type == "cpu" and x.dtype == precision == torch.float32
-    return (in_reach and compiled_loops()) or TorchLoops()
+    compiled = compiled_loops() if x.device.type == "cpu" and x.dtype == torch.float32 else None
+    if compiled is not None and compiled.can_multiply(precision, x.shape[-1]):
+        return compiled
+    return TorchLoops()
 
 
 @cache
