@@ -134,6 +134,20 @@ def _make_in_parts(num_parts, states, tree, run, table, weight, bias, kept, room
 
 
 @compiled
+def _project_table(part, num_parts, table, weight, rooms):
+    """Project a share of the table, for all parts."""
+    first, last = share(part, num_parts, len(table))
+    project(table[first:last], weight, rooms.projections[0][first:last], rooms.halves[part])
+
+
+@on_threads
+def _project_table_in_parts(num_parts, table, weight, rooms):
+    for part in prange(num_parts):
+        set_threads(1)
+        _project_table(part, num_parts, table, weight, rooms)
+
+
+@compiled
 def make_levels(tree, table, kept, bias, rooms, num_threads):
     """Make every node, and keep what the gradients need, if there is room for that.
 
@@ -141,7 +155,11 @@ def make_levels(tree, table, kept, bias, rooms, num_threads):
     """
     states, weight, max_parts = kept.states, kept.weight, len(rooms.projections)
     before = set_threads(num_threads)
-    project(table, weight, rooms.projections[0][: len(table)], rooms.halves[0])
+    num_parts = min(max_parts, table.size // MIN_NUMBERS)
+    if num_parts > 1:
+        _project_table_in_parts(num_parts, table, weight, rooms)
+    else:
+        _project_table(0, 1, table, weight, rooms)
     for run in tree.runs:
         gates = kept.gates[2 * run[0] : 2 * (run[0] + run[1])]
         num_parts = _num_parts(run, states, max_parts)
@@ -150,6 +168,17 @@ def make_levels(tree, table, kept, bias, rooms, num_threads):
         else:
             _make(0, 1, states, tree, run, table, weight, bias, gates, rooms)
     set_threads(before)
+
+
+@compiled
+def _clear_table(part, num_table, rooms):
+    rooms.projections[part][:num_table] = 0
+
+
+@on_threads
+def _clear_table_in_parts(num_parts, num_table, rooms):
+    for part in prange(num_parts):
+        _clear_table(part, num_table, rooms)
 
 
 @compiled
@@ -215,11 +244,25 @@ def _take_back_in_parts(
         )
 
 
+@compiled
+def _finish(part, num_parts, table, weight, rooms, sums, grad_table):
+    """Let the rows that still wait, and a share of the table, reach their gradients."""
+    _multiply_to_weight(part, len(table), rooms, sums)
+    first, last = share(part, num_parts, len(table))
+    grads, room = rooms.projections[0][first:last], rooms.halves[part]
+    for other in range(1, num_parts):
+        for i in range(first, last):
+            _add(rooms.projections[other][i], grads[i - first])
+    to_weight = sums.weight if part == 0 else sums.other_weights[part - 1]
+    add_to_weight(grads, table[first:last], to_weight, False, room)
+    add_to_rows(grads, weight, grad_table[first:last], room)
+
+
 @on_threads
-def _finish_in_parts(num_table, rooms, sums):
-    for part in prange(len(sums.num_rows)):
+def _finish_in_parts(num_parts, table, weight, rooms, sums, grad_table):
+    for part in prange(num_parts):
         set_threads(1)
-        _multiply_to_weight(part, num_table, rooms, sums)
+        _finish(part, num_parts, table, weight, rooms, sums, grad_table)
 
 
 @compiled
@@ -231,7 +274,10 @@ def take_levels_back(tree, table, kept, grad_states, rooms, sums, grad_table, nu
     states, weight = kept.states, kept.weight
     max_parts, num_table = len(rooms.projections), len(table)
     before = set_threads(num_threads)
-    rooms.projections[:, :num_table] = 0
+    if max_parts > 1:
+        _clear_table_in_parts(max_parts, num_table, rooms)
+    else:
+        _clear_table(0, num_table, rooms)
     for number in range(len(tree.runs) - 1, -1, -1):
         run = tree.runs[number]
         gates = kept.gates[2 * run[0] : 2 * (run[0] + run[1])]
@@ -243,12 +289,7 @@ def take_levels_back(tree, table, kept, grad_states, rooms, sums, grad_table, nu
         else:
             _take_back(0, 1, states, grad_states, tree, run, table, weight, gates, rooms, sums)
     if max_parts > 1:
-        _finish_in_parts(num_table, rooms, sums)
+        _finish_in_parts(max_parts, table, weight, rooms, sums, grad_table)
     else:
-        _multiply_to_weight(0, num_table, rooms, sums)
-    to_table = rooms.projections[0][:num_table]
-    for part in range(1, max_parts):
-        to_table += rooms.projections[part][:num_table]
-    add_to_weight(to_table, table, sums.weight, False, rooms.halves[0])
-    add_to_rows(to_table, weight, grad_table, rooms.halves[0])
+        _finish(0, 1, table, weight, rooms, sums, grad_table)
     set_threads(before)

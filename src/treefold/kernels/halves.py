@@ -31,7 +31,8 @@ def can_multiply_halves() -> bool:
     has_instructions = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     is_limited = any(f"{library}_MAX_CPU_ISA" in os.environ for library in ("ONEDNN", "DNNL"))
     is_found = _product is not None and _release is not None
-    return is_found and has_instructions() and not is_limited and torch.backends.mkldnn.enabled
+    is_on = bool(torch.backends.mkldnn.enabled)
+    return is_found and is_on and not is_limited and bool(has_instructions())
 
 
 @ctypes.CFUNCTYPE(None)
