@@ -17,6 +17,7 @@ LIKE = torch.zeros((), dtype=torch.float64)
 @pytest.fixture(autouse=True)
 def _empty(monkeypatch):
     monkeypatch.setattr(workspace, "_idle", [])
+    monkeypatch.setattr(workspace, "_use", workspace._Use())
 
 
 def test_memory_is_used_again_once_its_lease_is_gone():
@@ -49,12 +50,39 @@ def test_types_are_kept_apart_and_shapes_are_those_asked_for():
     assert lease.tensor.shape == (2, 0, 3)
 
 
+def idle_bytes():
+    return sum(block.nbytes for block in workspace._idle)
+
+
 def test_idle_memory_is_bounded(monkeypatch):
     monkeypatch.setattr(workspace, "MAX_BYTES", 1000)
+    for size in range(50, 100):
+        Lease((size,), LIKE)
+    assert 500 < idle_bytes() <= 1000
+
+
+def test_as_much_may_be_idle_as_was_in_use_at_once(monkeypatch):
+    monkeypatch.setattr(workspace, "MAX_BYTES", 1000)
     leases = [Lease((50,), LIKE) for _ in range(10)]
+    used = sum(lease._block.nbytes for lease in leases)
     leases.clear()
     gc.collect()
-    assert 0 < sum(block.numel() * 8 for block in workspace._idle) <= 1000
+    assert idle_bytes() == used
+    assert used > 1000
+    workspace.release()
+    for _ in range(10):
+        Lease((50,), LIKE)
+        Lease((200,), LIKE)
+    assert idle_bytes() <= max(1000, 225 * 8)
+
+
+def test_what_was_used_last_is_what_is_kept(monkeypatch):
+    """Or blocks of sizes that nobody asks for any more would keep out all others."""
+    monkeypatch.setattr(workspace, "MAX_BYTES", 1000)
+    for size in (10, 25, 60, 100):
+        Lease((size,), LIKE)
+    where = Lease((100,), LIKE).tensor.data_ptr()
+    assert Lease((100,), LIKE).tensor.data_ptr() == where
 
 
 def gradients(out, x, op, retain):

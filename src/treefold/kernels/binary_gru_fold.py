@@ -1,7 +1,8 @@
 """Binary-GRU over whole trees, compiled: one call from rows to groups, one for all gradients."""
 
 from treefold.kernels.binary_gru_ends import begin, begin_back, finish, give_groups
-from treefold.kernels.binary_gru_levels import make_levels, take_levels_back
+from treefold.kernels.binary_gru_levels import make_levels
+from treefold.kernels.binary_gru_levels_back import take_levels_back
 from treefold.kernels.binary_gru_rooms import cut, cut_kept, cut_rooms, cut_sums
 from treefold.kernels.compiling import compiled
 from treefold.kernels.gru_bias import bias_of_kinds

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from treefold.kernels.binary_gru_ends import Cell, Ends, Gradients
 from treefold.kernels.binary_gru_fold import fold, fold_back
-from treefold.kernels.binary_gru_levels import MIN_NUMBERS, Tree
 from treefold.kernels.binary_gru_rooms import Size
+from treefold.kernels.binary_gru_runs import MIN_NUMBERS, Tree
 from treefold.kernels.compiling import HALF, SINGLE, name_of_width, tells_if_slow, width_of
 from treefold.kernels.halves import can_multiply_halves
 from treefold.operators.binary_gru_work import Parameters, Work

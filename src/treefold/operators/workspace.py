@@ -7,15 +7,33 @@ them are kept. Devices with a caching allocator need none of this and get plain 
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import torch
 from torch import Tensor
 
 MAX_BYTES = 1 << 28
-"""How much memory is kept at most while nobody uses it."""
+"""How much memory is kept while nobody uses it: at most this, or as much as has been in use at once.
+
+What was used last is kept first.
+"""
+
+
+@dataclass
+class _Use:
+    """Bytes that are leased, and the most that have been."""
+
+    now: int = 0
+    most: int = 0
+
+    def change(self, num_bytes: int) -> None:
+        self.now += num_bytes
+        self.most = max(self.most, self.now)
+
 
 _idle: list[Tensor] = []
+_use = _Use()
 _lock = threading.RLock()  # a lease may end, by garbage collection, while another begins
 
 
@@ -37,8 +55,10 @@ class Lease:
         if block is None:
             return
         with _lock:
-            if sum(each.nbytes for each in _idle) + block.nbytes <= MAX_BYTES:
-                _idle.append(block)
+            _use.change(-block.nbytes)
+            _idle.append(block)
+            while sum(each.nbytes for each in _idle) > max(MAX_BYTES, _use.most):
+                del _idle[0]
 
 
 def frees_saved_tensors() -> bool:
@@ -55,6 +75,7 @@ def release() -> None:
     """Give the memory that nobody uses back to the system."""
     with _lock:
         _idle.clear()
+        _use.most = _use.now
 
 
 def _take(count: int, like: Tensor) -> Tensor:
@@ -65,6 +86,9 @@ def _take(count: int, like: Tensor) -> Tensor:
             for place, block in enumerate(_idle)
             if block.dtype == like.dtype and count <= block.numel() <= 2 * count
         ]
-        if fitting:
-            return _idle.pop(min(fitting)[1])
-    return torch.empty(count + count // 8, dtype=like.dtype)
+        block = _idle.pop(min(fitting)[1]) if fitting else None
+    if block is None:
+        block = torch.empty(count + count // 8, dtype=like.dtype)
+    with _lock:
+        _use.change(block.nbytes)
+    return block
