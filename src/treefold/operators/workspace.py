@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 MAX_BYTES = 1 << 28
-"""How much memory is kept while nobody uses it: at most this, or as much as has been in use at once.
+"""How much memory is kept while nobody uses it, or as much as has been in use at once.
 
 What was used last is kept first.
 """
