@@ -12,7 +12,7 @@ from torch import Tensor
 from treefold.reduction import TableRows, TreePlan
 from treefold.shapes import Float, Int
 
-FEW_TIMES = 3
+FEW_TIMES = 2
 """How often each state must be asked for, on average, for a table of all of them to be worth it."""
 
 
