@@ -70,6 +70,12 @@ def epochs(group: Group) -> str:
     return ", ".join(sorted({f"{run.record.epochs:,}" for run in group.finished}))
 
 
+def changed(group: Group) -> str:
+    """What the command line changed in the preset, by the last word of each name."""
+    changes = group.finished[0].record.overrides.items()
+    return ", ".join(f"`{key.rpartition('.')[2]}={value}`" for key, value in changes) or NONE
+
+
 UNIFORM = {"1..16": "accuracy@1-16", "32": "accuracy@32", "200": "accuracy@200"}
 BALANCED = {f"balanced {size:,}": f"accuracy@balanced-{size}" for size in (16, 200, 1000)}
 LOG = "log10_mse@"
@@ -103,7 +109,9 @@ def seconds(groups: Sequence[Group]) -> Columns:
         return lambda group: f"{group.seconds_by_size()[size].mean:.0f}"
 
     sizes = sorted({size for group in groups for size in group.seconds_by_size()})
-    return [(f"sets of {size}", at(size)) for size in sizes]
+    columns: Columns = [(f"sets of {size}", at(size)) for size in sizes]
+    differ = len({group.variant for group in groups}) > 1
+    return [("changed", changed), *columns] if differ else columns
 
 
 def errors(groups: Sequence[Group]) -> Columns:

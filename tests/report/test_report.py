@@ -16,6 +16,7 @@ from report.synthetic import log_rows, record, save, speed_record
 
 from treefold.records import Record
 from treefold.report import write_report
+from treefold.report.appendix import records_html
 from treefold.report.content import read_content
 from treefold.report.markdown import report_markdown
 from treefold.report.page import MAX_BYTES, page_html
@@ -103,6 +104,19 @@ def test_a_page_that_would_be_too_large_links_to_records_instead(tmp_path):
     assert len(page.encode()) < MAX_BYTES
     assert page.count("Left out to keep this page small") > 0
     assert page.count("record.json</a>") == 4
+
+
+def test_records_keep_to_their_budget_however_many_are_left_out(tmp_path):
+    for seed in range(60):
+        notes = ["x" * (100 if seed % 2 else 5000)]
+        save(tmp_path / "runs" / str(seed), record("gru", seed, departures=notes))
+    groups = read_content(tmp_path / "runs").groups
+    least = len(records_html(groups, tmp_path, 0))
+    for more in (0, 10_000, 60_000):
+        found = records_html(groups, tmp_path, least + more)
+        assert len(found) <= least + more
+        assert found.count("record.json</a>") == 60
+        assert (found.count("<pre>") > 0) == (more > 0)
 
 
 def test_damaged_records_are_named_on_the_page_and_in_the_table(page, table):

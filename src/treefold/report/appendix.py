@@ -16,15 +16,23 @@ from treefold.report.text import escape_markdown
 
 def records_html(groups: Sequence[Group], out: Path, budget: int) -> str:
     """Every record under its group's anchor, embedded as long as `budget` bytes suffice."""
+    left_out = {run.folder: _details(run, out, None) for group in groups for run in group.runs}
+    heads = [_head(group) for group in groups]
+    budget -= sum(len(piece.encode()) + 1 for piece in (*heads, *left_out.values()))
     pieces = []
-    for group in groups:
-        name = html.escape(f"{group.experiment}/{group.row}, preset {group.variant}")
-        pieces.append(f'<h4 id="{group.anchor}">{name}</h4>')
+    for group, head in zip(groups, heads, strict=True):
+        pieces.append(head)
         for run in group.runs:
-            content = html.escape(_json(run), quote=False)
-            budget -= len(content.encode()) + 600
-            pieces.append(_details(run, out, content if budget >= 0 else None))
+            details = _details(run, out, html.escape(_json(run), quote=False))
+            more = len(details.encode()) - len(left_out[run.folder].encode())
+            pieces.append(details if more <= budget else left_out[run.folder])
+            budget -= more if more <= budget else 0
     return "\n".join(pieces)
+
+
+def _head(group: Group) -> str:
+    name = html.escape(f"{group.experiment}/{group.row}, preset {group.variant}")
+    return f'<h4 id="{group.anchor}">{name}</h4>'
 
 
 def records_markdown(groups: Sequence[Group], out: Path) -> str:
