@@ -110,7 +110,7 @@ def seconds(groups: Sequence[Group]) -> Columns:
 
     sizes = sorted({size for group in groups for size in group.seconds_by_size()})
     columns: Columns = [(f"sets of {size}", at(size)) for size in sizes]
-    differ = len({group.variant for group in groups}) > 1
+    differ = len({changed(group) for group in groups}) > 1
     return [("changed", changed), *columns] if differ else columns
 
 

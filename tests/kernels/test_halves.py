@@ -7,7 +7,7 @@ import torch
 pytest.importorskip("numba")
 from treefold.kernels import halves
 
-pytestmark = pytest.mark.skipif(
+multiplies = pytest.mark.skipif(
     not halves.can_multiply_halves(), reason="this CPU has no instructions for bfloat16"
 )
 
@@ -38,6 +38,21 @@ def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
+def bits_of(x):
+    return torch.from_numpy(x).bfloat16().view(torch.uint16).numpy()
+
+
+@pytest.mark.parametrize("channels", [2, 6, 16])
+def test_a_weight_is_packed_in_pairs_of_rows_both_ways(channels):
+    weight = normal(6 * channels, channels)
+    found = packed(weight).reshape(-1).view(np.uint16).reshape(2, -1)
+    for form, matrix in zip(found, (weight.T, weight), strict=True):
+        bits = bits_of(np.ascontiguousarray(matrix))
+        pairs = np.stack([bits[::2], bits[1::2]], -1)
+        np.testing.assert_array_equal(form.reshape(pairs.shape), pairs)
+
+
+@multiplies
 @pytest.mark.parametrize("num_rows", [0, 1, 7, 64, 131])
 @pytest.mark.parametrize(("inner", "channels"), [(1, 2), (3, 6), (1, 16)])
 def test_they_multiply_rounded_numbers_as_numpy_does(num_rows, inner, channels):
@@ -65,6 +80,15 @@ def test_numbers_are_rounded_as_torch_rounds_them():
     bits = RANDOM.integers(0, 1 << 32, 20_000, dtype=np.uint32)
     ties = (bits & np.uint32(0xFFFF0000)) | np.uint32(0x8000)
     x = np.concatenate([bits, ties]).view(np.float32)
+    weight = x[np.isfinite(x)][:39_000].reshape(-1, 2)
+    form = packed(weight).reshape(-1).view(np.uint16)[weight.size :].reshape(-1, 2, 2)
+    np.testing.assert_array_equal(form.transpose(0, 2, 1).reshape(weight.shape), bits_of(weight))
+
+
+@multiplies
+def test_rounded_numbers_are_what_is_multiplied():
+    bits = RANDOM.integers(0, 1 << 32, 20_000, dtype=np.uint32)
+    x = bits.view(np.float32)
     x = x[np.isfinite(x) & (np.abs(x) < 1e38)]
     rows = np.stack([x, np.zeros_like(x)], 1)[:, None]
     weight = np.zeros((12, 2), np.float32)
@@ -76,6 +100,7 @@ def test_numbers_are_rounded_as_torch_rounds_them():
     np.testing.assert_array_equal(out[is_normal, 0, 5], expected[is_normal])
 
 
+@multiplies
 @pytest.mark.parametrize("bits", [0x7FC00000, 0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001])
 def test_what_is_not_a_number_stays_so(bits):
     rows = np.array([bits, 0], np.uint32).view(np.float32).reshape(1, 1, 2)
@@ -85,11 +110,31 @@ def test_what_is_not_a_number_stays_so(bits):
     assert np.isnan(out).all()
 
 
-def test_they_are_not_called_where_onednn_is_switched_off(monkeypatch):
-    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+@pytest.fixture
+def _instructions(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
+    monkeypatch.setattr(halves, "_product", 1)
+    monkeypatch.setattr(halves, "_release", 1)
+    assert halves.can_multiply_halves()
+
+
+@pytest.mark.usefixtures("_instructions")
+@pytest.mark.parametrize(
+    ("where", "name", "value"),
+    [
+        (torch.cpu, "_is_avx512_bf16_supported", lambda: False),
+        (torch.backends.mkldnn, "is_available", lambda: False),
+        (torch.backends.mkldnn, "enabled", False),
+        (halves, "_product", None),
+        (halves, "_release", None),
+    ],
+)
+def test_they_are_not_called_where_something_is_missing(where, name, value, monkeypatch):
+    monkeypatch.setattr(where, name, value)
     assert not halves.can_multiply_halves()
 
 
+@pytest.mark.usefixtures("_instructions")
 @pytest.mark.parametrize("name", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
 def test_they_are_not_called_where_onednn_must_do_without_instructions(name, monkeypatch):
     monkeypatch.setenv(name, "AVX2")

@@ -4,6 +4,7 @@ from torch import nn
 from trees import BRACKETINGS, normal, seeded, weighted
 
 from treefold.operators import BinaryGRU
+from treefold.operators.binary_gru_torch import TorchLoops
 from treefold.operators.binary_gru_work import Work
 from treefold.reduction import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
 
@@ -50,6 +51,12 @@ def plan(request):
     return plan_tree(RAGGED, request.param, seeded())
 
 
+@pytest.fixture(params=["compiled", "in torch"])
+def _loops(request, monkeypatch):
+    if request.param == "in torch":
+        monkeypatch.setattr("treefold.operators.binary_gru_loops.compiled_loops", lambda: None)
+
+
 def source_and_rows(layout, dtype=torch.float64):
     """A leaf tensor to be differentiated, and the rows to fold; the last of a table go unused."""
     num_rows, inner = LAYOUTS[layout]
@@ -89,10 +96,8 @@ def test_groups_alone_are_those_of_the_fold_with_its_nodes(op, layout, plan):
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("with_compiled_loops", [True, False])
-def test_single_precision_agrees_with_double(op, layout, plan, with_compiled_loops, monkeypatch):
-    if not with_compiled_loops:
-        monkeypatch.setattr("treefold.operators.binary_gru_loops.compiled_loops", lambda: None)
+@pytest.mark.usefixtures("_loops")
+def test_single_precision_agrees_with_double(op, layout, plan):
     source, x = source_and_rows(layout)
     expected = results(tree_fold(op, x, plan), source, op)
     source, x = source_and_rows(layout, torch.float32)
@@ -101,12 +106,10 @@ def test_single_precision_agrees_with_double(op, layout, plan, with_compiled_loo
     torch.testing.assert_close(found, [tensor.float() for tensor in expected], atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("with_compiled_loops", [True, False])
-def test_half_precision_is_as_close_as_rounding_allows(
-    op, layout, plan, with_compiled_loops, monkeypatch
-):
-    if not with_compiled_loops:
-        monkeypatch.setattr("treefold.operators.binary_gru_loops.compiled_loops", lambda: None)
+@pytest.mark.usefixtures("_loops")
+@pytest.mark.parametrize("chunk", [20, 1 << 17])
+def test_half_precision_is_as_close_as_rounding_allows(op, layout, plan, chunk, monkeypatch):
+    monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", chunk)
     source, x = source_and_rows(layout)
     expected = results(tree_fold(op, x, plan), source, op)
     source, x = source_and_rows(layout, torch.float32)
@@ -116,6 +119,29 @@ def test_half_precision_is_as_close_as_rounding_allows(
     found = results(fold, source, op)
     for half, exact in zip(found, expected, strict=True):
         assert (half - exact).norm() <= 0.02 * exact.norm()
+
+
+@pytest.mark.parametrize("sizes", [[], [0, 0], [1, 0, 1]])
+def test_half_precision_takes_groups_of_which_nothing_meets(op, sizes):
+    op, x = op.float(), torch.ones(sum(sizes), CHANNELS, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = tree_reduce(op, x, plan_tree(sizes))
+    expected = [torch.ones(CHANNELS) if size else op.identity for size in sizes]
+    assert out.tolist() == [row.tolist() for row in expected]
+    gradients = torch.autograd.grad(out.sum(), [x, *op.parameters()], materialize_grads=True)
+    assert gradients[0].tolist() == torch.ones_like(x).tolist()
+    assert all(not gradient.any() for gradient in gradients[2:])
+
+
+def test_a_gradient_that_cannot_be_multiplied_any_more_is_an_error(op, monkeypatch):
+    op, x = op.float(), torch.ones(4, CHANNELS, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = tree_reduce(op, x, plan_tree([4]))
+    if isinstance(out.grad_fn.loops, TorchLoops):
+        pytest.skip("this CPU has no instructions for bfloat16")
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    with pytest.raises(RuntimeError, match="oneDNN was switched off between"):
+        out.sum().backward()
 
 
 @pytest.mark.parametrize("chunk", [1, 20, 50])
@@ -242,8 +268,8 @@ def test_without_a_gradient_to_come_the_answer_is_the_same(
 def test_several_threads_make_a_difference_in_rounding_only(repeats, in_halves):
     """Wide enough that runs are shared by two; torch's number of threads stays as it is."""
     torch.manual_seed(0)
-    op, plan = BinaryGRU(64), plan_tree(torch.arange(1, 60), "random", seeded())
-    source = torch.randn(100 if repeats else plan.num_rows, 64, requires_grad=True)
+    op, plan = BinaryGRU(60), plan_tree(torch.arange(1, 60), "random", seeded())
+    source = torch.randn(100 if repeats else plan.num_rows, 60, requires_grad=True)
     rows = torch.randint(100, (plan.num_rows,), generator=seeded())
     x = TableRows(source, rows) if repeats else source
     before, found = torch.get_num_threads(), []

@@ -9,12 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import prange
 
-from treefold.kernels.compiling import HALF, compiled, on_threads, share
+from treefold.kernels.compiling import HALF_AXES, compiled, on_threads, share
 from treefold.kernels.gru_bias import bias_gradient
 from treefold.kernels.gru_cell import add, copy
 from treefold.kernels.halves import pack_rows
-
-_HALF_AXES = HALF.ndim
 
 
 class Cell(NamedTuple):
@@ -57,7 +55,7 @@ def _flat(rows):
 def _begin(part, num_parts, x, cell, leaves, weight, precision, states):
     """Stack a share of the weights, and fetch a share of the leaves."""
     m = len(cell.weight_ih)
-    if precision.ndim == _HALF_AXES:
+    if precision.ndim == HALF_AXES:
         first, last = share(part, num_parts, m // 2)
         for i in range(2 * first, 2 * last, 2):
             pack_rows(cell.weight_ih[i : i + 2], i, weight)

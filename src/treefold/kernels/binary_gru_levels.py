@@ -72,7 +72,7 @@ def _project_table_in_parts(num_parts, table, weight, rooms):
 def make_levels(tree, table, kept, bias, rooms, num_threads):
     """Make every node, and keep what the gradients need, if there is room for that.
 
-    Where parts do not multiply on a thread each, `num_threads` multiply together.
+    Where parts do not multiply on a thread each, `num_threads` multiply together, in float32.
     """
     states, weight, max_parts = kept.states, kept.weight, len(rooms.projections)
     before = set_threads(num_threads)

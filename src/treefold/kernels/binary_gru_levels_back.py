@@ -34,13 +34,17 @@ def _clear_table_in_parts(num_parts, num_table, rooms):
 
 
 @compiled
+def _weight_of(part, sums):
+    return sums.weight if part == 0 else sums.other_weights[part - 1]
+
+
+@compiled
 def _multiply_to_weight(part, num_table, rooms, sums):
     """Let the rows of a part that wait reach the weights' gradient."""
     waiting = sums.num_rows[part]
     grads = rooms.projections[part][num_table : num_table + waiting]
-    weight = sums.weight if part == 0 else sums.other_weights[part - 1]
     rows, room = sums.rows[part][:waiting], rooms.halves[part]
-    add_to_weight(grads, rows, weight, sums.is_blank[part], room)
+    add_to_weight(grads, rows, _weight_of(part, sums), sums.is_blank[part], room)
     sums.num_rows[part], sums.is_blank[part] = 0, False
 
 
@@ -105,8 +109,7 @@ def _finish(part, num_parts, table, weight, rooms, sums, grad_table):
     for other in range(1, num_parts):
         for i in range(first, last):
             add_row(rooms.projections[other][i], grads[i - first])
-    to_weight = sums.weight if part == 0 else sums.other_weights[part - 1]
-    add_to_weight(grads, table[first:last], to_weight, False, room)
+    add_to_weight(grads, table[first:last], _weight_of(part, sums), False, room)
     add_to_rows(grads, weight, grad_table[first:last], room)
 
 

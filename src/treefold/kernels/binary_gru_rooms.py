@@ -4,11 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treefold.kernels.compiling import HALF, compiled
+from treefold.kernels.compiling import HALF_AXES, compiled
 from treefold.kernels.halves import room_per_part
 
 _NUM_PROJECTIONS, _NUM_KEPT, _NUM_ROWS = 6, 4, 3
-_HALF_AXES = HALF.ndim
 
 
 class Size(NamedTuple):
@@ -48,7 +47,7 @@ class Size(NamedTuple):
         """Numbers in the block for the way forward: rooms alone."""
         projected = self.num_parts * (self.table_rows + self.rows_per_part)
         per_channel = _NUM_PROJECTIONS * projected + _NUM_ROWS * self.rows_per_run
-        is_half = self.precision.ndim == HALF.ndim
+        is_half = self.precision.ndim == HALF_AXES
         to_round = room_per_part(self.channels, _NUM_PROJECTIONS) if is_half else 0
         return self.inner * self.channels * per_channel + self.num_parts * to_round
 
@@ -145,7 +144,7 @@ def cut_rooms(block, size):
 @compiled
 def _cut_halves(block, size, precision):
     """Room to round numbers in, and what is left of the block."""
-    if precision.ndim == _HALF_AXES:
+    if precision.ndim == HALF_AXES:
         room = room_per_part(size.channels, _NUM_PROJECTIONS)
         halves, rest = cut(block, (size.num_parts, room))
         return halves.view(np.uint32), rest

@@ -65,6 +65,7 @@ def name_of_width(channels: int) -> str:
 
 SINGLE, HALF = np.empty(1), np.empty((1, 1))
 """In which precision loops are to multiply, float32 or bfloat16: a type again, not a value."""
+HALF_AXES = HALF.ndim
 
 
 @in_place

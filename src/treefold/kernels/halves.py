@@ -27,11 +27,14 @@ _release = address_in_torch("_ZN2at6native7cpublas14brgemm_releaseEb")
 
 
 def can_multiply_halves() -> bool:
-    """Whether this can be called here: if not, torch would end the process."""
+    """Whether this can be called here and now: if not, torch would end the process.
+
+    oneDNN that is told to use fewer instructions than there are may lack these.
+    """
     has_instructions = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     is_limited = any(f"{library}_MAX_CPU_ISA" in os.environ for library in ("ONEDNN", "DNNL"))
     is_found = _product is not None and _release is not None
-    is_on = bool(torch.backends.mkldnn.enabled)
+    is_on = torch.backends.mkldnn.is_available() and bool(torch.backends.mkldnn.enabled)
     return is_found and is_on and not is_limited and bool(has_instructions())
 
 
@@ -140,29 +143,28 @@ def _multiply(num_rows, columns, inner, left, right, out, adds):
 
 
 @compiled
-def project(rows, weight, out, room):
-    """Write `rows` [n, c] times the packed `weight` [m, c], transposed, into `out` [n, m]."""
-    m, c = weight.shape
-    transposed, _ = _forms(weight)
-    bits, flat = _bits(rows, c), out.reshape(out.size // m, m)
+def _multiply_blocks(rows, inner, packed, columns, out, adds, room):
+    """Write `rows` [n, inner] times a packed matrix into `out` [n, columns], or add them."""
+    bits, flat = _bits(rows, inner), out.reshape(out.size // columns, columns)
     for start in range(0, len(bits), BLOCK):
         block = bits[start : start + BLOCK]
         _round_all(block, room)
-        _multiply(len(block), m, c, room, transposed, flat[start:], False)
+        _multiply(len(block), columns, inner, room, packed, flat[start:], adds)
     _brgemm_release(1)
+
+
+@compiled
+def project(rows, weight, out, room):
+    """Write `rows` [n, c] times the packed `weight` [m, c], transposed, into `out` [n, m]."""
+    m, c = weight.shape
+    _multiply_blocks(rows, c, _forms(weight)[0], m, out, False, room)
 
 
 @compiled
 def add_to_rows(grad, weight, out, room):
     """Add `grad` [n, m] times the packed `weight` [m, c] to `out` [n, c]."""
     m, c = weight.shape
-    _, as_it_is = _forms(weight)
-    bits, flat = _bits(grad, m), out.reshape(out.size // c, c)
-    for start in range(0, len(bits), BLOCK):
-        block = bits[start : start + BLOCK]
-        _round_all(block, room)
-        _multiply(len(block), c, m, room, as_it_is, flat[start:], True)
-    _brgemm_release(1)
+    _multiply_blocks(grad, m, _forms(weight)[1], c, out, True, room)
 
 
 @compiled
@@ -172,7 +174,7 @@ def add_to_weight(grad, rows, out, is_blank, room):
     What is in a blank `out` counts as zero.
     """
     m, c = out.shape
-    grads, bits, zeros = _bits(grad, m), _bits(rows, c), np.zeros(m, np.uint32)
+    grads, bits, zeros = _bits(grad, m), _bits(rows, c), np.zeros(max(m, c), np.uint32)
     for start in range(0, len(bits), BLOCK):
         block = bits[start : start + BLOCK]
         pairs = (len(block) + 1) // 2

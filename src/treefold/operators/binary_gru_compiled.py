@@ -72,6 +72,11 @@ class CompiledLoops:
         grad_nodes: Tensor | None,
     ) -> tuple[Tensor, ...]:
         """One compiled call from the gradients of groups and nodes to all others."""
+        if not self.can_multiply(work.precision, work.row_shape[1]):
+            raise RuntimeError(
+                "oneDNN was switched off between a fold in bfloat16 and its gradient; switch it "
+                "off before the fold (torch.backends.mkldnn.enabled), or not at all"
+            )
         size, none = _size(work, x), memory.shown[:0]
         room = Lease((size.num_backward,), x)
         grad_x, grad_weight = torch.empty_like(x), x.new_empty(size.weight_shape)

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 MAX_BYTES = 1 << 28
-"""How much memory is kept while nobody uses it, or as much as has been in use at once.
-
-What was used last is kept first.
+"""How much memory may be kept while nobody uses it; and more, until `release`, as long as all
+together is not more than has been in use at once. What was used last is kept first.
 """
 
 
@@ -56,9 +55,7 @@ class Lease:
             return
         with _lock:
             _use.change(-block.nbytes)
-            _idle.append(block)
-            while sum(each.nbytes for each in _idle) > max(MAX_BYTES, _use.most):
-                del _idle[0]
+            _idle.append(block)  # and no more: somebody may be choosing from these
 
 
 def frees_saved_tensors() -> bool:
@@ -87,8 +84,8 @@ def _take(count: int, like: Tensor) -> Tensor:
             if block.dtype == like.dtype and count <= block.numel() <= 2 * count
         ]
         block = _idle.pop(min(fitting)[1]) if fitting else None
-    if block is None:
-        block = torch.empty(count + count // 8, dtype=like.dtype)
-    with _lock:
-        _use.change(block.nbytes)
-    return block
+        num_bytes = (count + count // 8) * like.itemsize if block is None else block.nbytes
+        _use.change(num_bytes)
+        while sum(each.nbytes for each in _idle) > max(MAX_BYTES, _use.most - _use.now):
+            del _idle[0]
+    return torch.empty(count + count // 8, dtype=like.dtype) if block is None else block

@@ -15,7 +15,7 @@ from treefold.report.text import escape_markdown
 
 
 def records_html(groups: Sequence[Group], out: Path, budget: int) -> str:
-    """Every record under its group's anchor, embedded as long as `budget` bytes suffice."""
+    """Every record under its group's anchor, embedded where it still fits into `budget` bytes."""
     left_out = {run.folder: _details(run, out, None) for group in groups for run in group.runs}
     heads = [_head(group) for group in groups]
     budget -= sum(len(piece.encode()) + 1 for piece in (*heads, *left_out.values()))
