@@ -83,9 +83,11 @@ def _take(count: int, like: Tensor) -> Tensor:
             for place, block in enumerate(_idle)
             if block.dtype == like.dtype and count <= block.numel() <= 2 * count
         ]
-        block = _idle.pop(min(fitting)[1]) if fitting else None
-        num_bytes = (count + count // 8) * like.itemsize if block is None else block.nbytes
-        _use.change(num_bytes)
+        if fitting:
+            block = _idle.pop(min(fitting)[1])
+        else:
+            block = torch.empty(count + count // 8, dtype=like.dtype)
+        _use.change(block.nbytes)
         while sum(each.nbytes for each in _idle) > max(MAX_BYTES, _use.most - _use.now):
             del _idle[0]
-    return torch.empty(count + count // 8, dtype=like.dtype) if block is None else block
+    return block
