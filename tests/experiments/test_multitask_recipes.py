@@ -11,7 +11,7 @@ from treefold.experiments.multitask_presets import ALL_SPLITS, MULTITASK_PRESETS
 from treefold.experiments.overrides import override
 from treefold.experiments.recipe import MultiTaskModel, experiment_from_recipe
 
-ROWS = ["gcn", "gat", "gin", "mpnn-sum", "mpnn-max", "pna-16", "pna-128", "gru", "binary-gru",
+ROWS = ["gcn", "gat", "gin", "mpnn-sum", "mpnn-max", "pna-16", "pna-one-tower", "gru", "binary-gru",
         "binary-gru-assoc"]  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def test_the_paper_preset_is_the_paper():
     rows = rows_at("paper")
     for name in ("gcn", "gat", "gin", "mpnn-sum", "mpnn-max", "pna-16"):
         assert rows[name].model == MultiTaskModel(16, 4, divide=True, readout="set2set")
-    for name in ("pna-128", "gru", "binary-gru", "binary-gru-assoc"):
+    for name in ("pna-one-tower", "gru", "binary-gru", "binary-gru-assoc"):
         assert rows[name].model == MultiTaskModel(128, 1, divide=True, readout="set2set")
         assert (rows[name].training.epochs, rows[name].training.learning_rate) == (1000, 1e-4)
     assert (rows["pna-16"].training.epochs, rows["pna-16"].training.learning_rate) == (1000, 1e-3)
@@ -71,7 +71,7 @@ def test_rows_with_a_wide_tower_learn_at_a_lower_rate_in_our_presets_too():
     for preset in ("smoke", "quick", "standard"):
         rows = rows_at(preset)
         wide = {name for name, row in rows.items() if row.model.towers == 1}
-        assert wide == {"pna-128", "gru", "binary-gru", "binary-gru-assoc"}
+        assert wide == {"pna-one-tower", "gru", "binary-gru", "binary-gru-assoc"}
         rates = {name: row.training.learning_rate for name, row in rows.items()}
         assert max(rates[name] for name in wide) < min(rates[name] for name in rates.keys() - wide)
         (copying,) = find_experiment("multi-task/gated-selection", preset)

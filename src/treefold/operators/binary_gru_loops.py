@@ -1,6 +1,7 @@
 """Who runs a Binary-GRU fold: compiled loops where they can be had, or torch."""
 
 from functools import cache
+from importlib.metadata import version
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -56,3 +57,8 @@ def compiled_loops() -> Loops | None:
     except (ImportError, RuntimeError):
         return None
     return CompiledLoops()
+
+
+def kernels_in_use() -> str:
+    """The backend of folds on this CPU, with its version: `numba 0.68.1`, or `torch`."""
+    return "torch" if compiled_loops() is None else f"numba {version('numba')}"

@@ -36,13 +36,14 @@ def versions() -> dict[str, str]:
 
 
 def hardware() -> dict[str, Any]:
-    """The processor, the cores this process may use, the memory in bytes, and accelerators.
+    """The processor, the cores this process may use, load, the memory in bytes, and accelerators.
 
     Accelerators are known to torch alone, so there are none before torch has been imported.
     """
     return {
         "cpu": _cpu(),
         "cores": num_cores(),
+        "load": _load(),
         "memory": _memory(),
         "accelerators": _accelerators(),
     }
@@ -80,12 +81,29 @@ def _git(checkout: Path, *arguments: str) -> str:
 
 
 def _cpu() -> str:
+    """The name of the first processor; on Linux with its family and model, as names are vague."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
         lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine() or "unknown")
+    found: dict[str, str] = {}
+    for line in lines:
+        key, _, value = line.partition(":")
+        found.setdefault(key.strip(), value.strip())
+    name = found.get("model name") or platform.processor() or platform.machine() or "unknown"
+    numbers = [f"{key} {found[of]}" for key, of in _CPU_NUMBERS.items() if of in found]
+    return f"{name} ({', '.join(numbers)})" if numbers else name
+
+
+_CPU_NUMBERS = {"family": "cpu family", "model": "model"}
+
+
+def _load() -> float | None:
+    """The processes that wanted a core in the last minute: timings on a busy machine are slow."""
+    try:
+        return round(os.getloadavg()[0], 1)
+    except (AttributeError, OSError):
+        return None
 
 
 def num_cores() -> int:

@@ -14,7 +14,7 @@ ROWS = (
     "conjugated-sum",
     "conjugated-max",
     "pna",
-    "pna-128",
+    "pna-one-tower",
     "pna-16",
     "mpnn-max",
     "mpnn-sum",

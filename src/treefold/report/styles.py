@@ -35,7 +35,7 @@ KNOWN = {
     "pna": Style("PNA", "fixed", "#009E73", "dash"),
     "max": Style("Max", "fixed", "#E69F00", "dash"),
     "sum": Style("Sum", "fixed", "#CC79A7", "dash"),
-    "pna-128": Style("PNA-128", "fixed", "#2CA0A0", "dash"),
+    "pna-one-tower": Style("PNA, one tower", "fixed", "#2CA0A0", "dash"),
     "pna-16": Style("PNA-16", "fixed", "#009E73", "dash"),
     "mpnn-max": Style("MPNN (max)", "fixed", "#E69F00", "dash"),
     "mpnn-sum": Style("MPNN (sum)", "fixed", "#CC79A7", "dash"),

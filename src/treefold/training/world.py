@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from treefold.names import by_name
+from treefold.operators.binary_gru_loops import kernels_in_use
 from treefold.training.precision import (
     FULL,
     PRECISIONS,
@@ -122,6 +123,7 @@ class World:
             "precision": self.precision,
             "processes": self.size,
             "threads": torch.get_num_threads(),
+            "kernels": kernels_in_use(),
         }
 
     def wrap(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
