@@ -8,8 +8,8 @@ from torch_geometric.nn import aggr as pyg
 
 from benchmarks.memory import peak_in_a_process
 from benchmarks.timing import Ratio
-from treefold.aggregators import LCMAggregation, RaggedAggregation
-from treefold.reduction import Groups
+from treefold.aggr import LCMAggregation, RaggedAggregation
+from treefold.fold import Groups
 
 
 class Theirs(RaggedAggregation):

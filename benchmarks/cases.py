@@ -12,7 +12,7 @@ import treefold
 from benchmarks.timing import Ratio, ratio
 from treefold import BinaryGRU, Groups, LCMAggregation, TableRows, TreePlan, plan_tree, tree_reduce
 from treefold.operators import RecurrentGRU
-from treefold.reduction import PackedOrder, chain_reduce
+from treefold.fold import PackedOrder, chain_reduce
 
 WIDTH = 128
 

@@ -19,13 +19,13 @@ from benchmarks import beside_pyg
 from benchmarks.beside_pyg import Theirs
 from benchmarks.memory import peak_of
 from benchmarks.timing import ratio_over
-from treefold.experiments.build import build_optimizer
-from treefold.experiments.multitask_experiments import find_multitask_experiment
-from treefold.experiments.multitask_presets import MULTITASK_PRESETS
-from treefold.experiments.multitask_routine import MultiTaskRoutine
-from treefold.experiments.recipe import Experiment
-from treefold.models import TowerConv
-from treefold.tasks.multitask import GraphData
+from treefold.lab.experiments.build import build_optimizer
+from treefold.lab.experiments.multitask_experiments import find_multitask_experiment
+from treefold.lab.experiments.multitask_presets import MULTITASK_PRESETS
+from treefold.lab.experiments.multitask_runner import MultiTaskRoutine
+from treefold.lab.experiments.recipe import Experiment
+from treefold.lab.networks import TowerConv
+from treefold.lab.tasks.multitask import GraphData
 
 PAPER = find_multitask_experiment("multi-task/binary-gru", "paper")[0]
 QUICK = MULTITASK_PRESETS["quick"].training

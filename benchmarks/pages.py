@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import treefold
-from treefold.records import hardware
+from treefold.lab.runs import hardware
 
 HERE = Path(__file__).parent
 

@@ -19,9 +19,9 @@ from benchmarks import beside_pyg
 from benchmarks.beside_pyg import MAKERS
 from benchmarks.memory import peak_of
 from benchmarks.timing import ratio
-from treefold.models import GraphNetwork, NormalizedTowers, TowerConv
-from treefold.models.input_layers import input_layer
-from treefold.tasks.realworld import ZINC, GraphBatch, GraphStore, MissingData
+from treefold.lab.networks import GraphNetwork, NormalizedTowers, TowerConv
+from treefold.lab.networks.input_layers import input_layer
+from treefold.lab.tasks.realworld import ZINC, GraphBatch, GraphStore, MissingData
 
 LAYERS, EDGE_CHANNELS, EPOCH = 4, 50, 10_000
 

@@ -26,8 +26,8 @@ from torch_geometric.nn import aggr as pyg
 from benchmarks.memory import peak_bytes, printed_by
 from benchmarks.timing import timed
 from treefold import BinaryGRU, Groups, LCMAggregation, sharded_reduce
-from treefold.sharded import NeighbourSampler, infer_layerwise, plan_chunks, shard_sizes
-from treefold.sharded.budget import rows_within
+from treefold.distributed import NeighbourSampler, infer_layerwise, plan_chunks, shard_sizes
+from treefold.distributed.budget import rows_within
 
 WIDTH = 32
 SEEDS, FANOUT = 1024, 25

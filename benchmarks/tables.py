@@ -23,14 +23,14 @@ from torch import nn
 from benchmarks.pages import made_by, page_path, table
 from benchmarks.timing import timed
 from treefold import BinaryGRU
-from treefold.records import write_atomically
-from treefold.tables import ModelFold, on_ray
-from treefold.tables.limits import ROWS_AT_ONCE
-from treefold.tables.parquet import merged_by_key
-from treefold.tables.partial_fold import PartialFold
-from treefold.tables.scale import Costs, Workload
-from treefold.tables.schema import STATE
-from treefold.tables.source import find_source
+from treefold.lab.runs import write_atomically
+from treefold.distributed import ModelFold, on_ray
+from treefold.distributed.limits import ROWS_AT_ONCE
+from treefold.distributed.parquet import merged_by_key
+from treefold.distributed.partial_fold import PartialFold
+from treefold.distributed.scale import Costs, Workload
+from treefold.distributed.schema import STATE
+from treefold.distributed.source import find_source
 
 WIDTH, NUM_VALUES, DIGITS = 128, 256, 8
 KEY, COLUMN = "key", "x"

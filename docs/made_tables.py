@@ -6,7 +6,7 @@ A row is a group of runs that differ in their seeds alone.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from treefold.report.groups import Group
+from treefold.lab.report.groups import Group
 
 Address = Callable[[Group], str]
 """Where a reader finds the records of a group."""

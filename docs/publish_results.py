@@ -13,10 +13,10 @@ from pathlib import Path
 
 from made_tables import TABLES, Address
 
-from treefold.records import write_atomically
-from treefold.report import write_report
-from treefold.report.content import read_content
-from treefold.report.groups import Group
+from treefold.lab.runs import write_atomically
+from treefold.lab.report import write_report
+from treefold.lab.report.content import read_content
+from treefold.lab.report.groups import Group
 
 ROOT = Path(__file__).parent.parent
 RESULTS, REPORT = ROOT / "results", ROOT / "docs" / "results"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import torch
 
 import treefold
-from treefold.tables import fold_table, on_ray
+from treefold.distributed import fold_table, on_ray
 
 MODEL = Path(__file__).parents[1] / "results/second-minimum/gated-selection-general/standard/seed-0"
 

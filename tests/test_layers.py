@@ -14,50 +14,50 @@ import treefold
 ROOT = Path(treefold.__file__).parent
 
 EVERYWHERE = {"treefold.shapes", "treefold.names"}
-CORE = {"treefold.algebra", "treefold.reduction", "treefold.operators", "treefold.aggregators"}
+CORE = {"treefold.algebra", "treefold.fold", "treefold.operators", "treefold.aggr"}
 MAY_IMPORT = {
     "shapes": {"jaxtyping"},
     "names": set(),
     "algebra": {"torch", "treefold.algebra"},
-    "reduction": {"torch", "treefold.algebra", "treefold.reduction"},
-    "kernels": {"torch", "numpy", "numba", "llvmlite", "treefold.kernels"},
+    "reduction": {"torch", "treefold.algebra", "treefold.fold"},
+    "kernels": {"torch", "numpy", "numba", "llvmlite", "treefold.operators.kernels"},
     "operators": {
-        *{"torch", "numpy", "numba", "treefold.kernels"},
-        *{"treefold.algebra", "treefold.reduction", "treefold.operators"},
+        *{"torch", "numpy", "numba", "treefold.operators.kernels"},
+        *{"treefold.algebra", "treefold.fold", "treefold.operators"},
     },
     "aggregators": {"torch", "torch_geometric", *CORE},
-    "checkpoints": {"torch", "safetensors", "treefold.records"},
-    "living": {"torch", *CORE, "treefold.checkpoints", "treefold.living"},
-    "sharded": {"torch", "torch_geometric", *CORE, "treefold.sharded"},
+    "checkpoints": {"torch", "safetensors", "treefold.lab.runs"},
+    "living": {"torch", *CORE, "treefold.checkpoints", "treefold.incremental"},
+    "sharded": {"torch", "torch_geometric", *CORE, "treefold.distributed"},
     "tasks": {
         *{"torch", "torch_geometric", "numpy", "networkx", "rdkit", "skimage", "PIL", *CORE},
-        *{"treefold.records", "treefold.tasks"},
+        *{"treefold.lab.runs", "treefold.lab.tasks"},
     },
-    "models": {"torch", "torch_geometric", *CORE, "treefold.tasks", "treefold.models"},
-    "records": {"treefold", "treefold.records"},  # treefold itself for its version, no torch
+    "models": {"torch", "torch_geometric", *CORE, "treefold.lab.tasks", "treefold.lab.networks"},
+    "records": {"treefold", "treefold.lab.runs"},  # treefold itself for its version, no torch
     "training": {
         *{"torch", "numpy", "lightning_fabric", "torchmetrics", *CORE, "treefold.checkpoints"},
-        *{"treefold.tasks", "treefold.models", "treefold.records", "treefold.training"},
+        *{"treefold.lab.tasks", "treefold.lab.networks", "treefold.lab.runs", "treefold.lab.runs"},
     },
     "experiments": {
-        *{"torch", *CORE, "treefold.tasks", "treefold.models", "treefold.records"},
-        *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
+        *{"torch", *CORE, "treefold.lab.tasks", "treefold.lab.networks", "treefold.lab.runs"},
+        *{"treefold.checkpoints", "treefold.lab.runs", "treefold.lab.experiments"},
     },
     "tables": {
-        *{"torch", "numpy", "pyarrow", "ray", *CORE, "treefold.tasks", "treefold.models"},
-        *{"treefold.records", "treefold.training", "treefold.experiments", "treefold.living"},
-        "treefold.tables",
+        *{"torch", "numpy", "pyarrow", "ray", *CORE, "treefold.lab.tasks", "treefold.lab.networks"},
+        *{"treefold.lab.runs", "treefold.lab.runs", "treefold.lab.experiments", "treefold.incremental"},
+        "treefold.distributed",
     },
-    "report": {"numpy", "plotly", "matplotlib", "treefold.records", "treefold.report"},
+    "report": {"numpy", "plotly", "matplotlib", "treefold.lab.runs", "treefold.lab.report"},
     "comparing": {
-        *{"torch", "torch_geometric", "torchmetrics", *CORE, "treefold.tasks", "treefold.records"},
-        *{"treefold.models", "treefold.training", "treefold.report", "treefold.comparing"},
+        *{"torch", "torch_geometric", "torchmetrics", *CORE, "treefold.lab.tasks", "treefold.lab.runs"},
+        *{"treefold.lab.networks", "treefold.lab.runs", "treefold.lab.report", "treefold.lab.compare"},
     },
     "cli": {
-        *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},
-        *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
-        *{"treefold.tables", "treefold.tasks", "treefold.report", "treefold.comparing"},
-        "treefold.cli",
+        *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.lab.networks", "treefold.lab.runs"},
+        *{"treefold.checkpoints", "treefold.lab.runs", "treefold.lab.experiments"},
+        *{"treefold.distributed", "treefold.lab.tasks", "treefold.lab.report", "treefold.lab.compare"},
+        "treefold.lab.cli",
     },
 }
 """Earlier layers, by later ones; what is not named here is not to be imported."""
@@ -130,7 +130,7 @@ def test_a_wrong_arrow_would_be_found(tmp_path):
         "def later():\n    from treefold import aggregators\n    import torch_geometric.nn\n"
     )
     assert {layer_of(module) for module in imported_modules(wrong)} == {
-        "treefold.aggregators",
+        "treefold.aggr",
         "torch_geometric",
     }
 

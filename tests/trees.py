@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from treefold.reduction import TreePlan, tree_reduce
-from treefold.reduction.planning import PLANNERS
-from treefold.reduction.reference import fold_balanced, fold_carry
+from treefold.fold import TreePlan, tree_reduce
+from treefold.fold.planning import PLANNERS
+from treefold.fold.reference import fold_balanced, fold_carry
 
 BRACKETINGS = list(PLANNERS)
 REPEATABLE = ["balanced", "carry"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treefold import algebra
-    from treefold.aggregators import (
+    from treefold.aggr import (
         AGGREGATORS,
         FixedAggregation,
         LCMAggregation,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         check_imitates,
         law_report,
     )
-    from treefold.living import (
+    from treefold.incremental import (
         BracketingSpread,
         Chunk,
         DynamicAggregation,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         Operator,
         Symmetrized,
     )
-    from treefold.reduction import (
+    from treefold.fold import (
         Groups,
         TableRows,
         TreePlan,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         plan_tree,
         tree_reduce,
     )
-    from treefold.sharded import sharded_reduce
+    from treefold.distributed import sharded_reduce
 
 __version__ = "0.1.0"
 
@@ -111,11 +111,11 @@ __all__ = [
 # From the bottom up: what needs torch only is found without PyG.
 _LAYERS = (
     "treefold.algebra",
-    "treefold.reduction",
+    "treefold.fold",
     "treefold.operators",
-    "treefold.aggregators",
-    "treefold.living",
-    "treefold.sharded",
+    "treefold.aggr",
+    "treefold.incremental",
+    "treefold.distributed",
 )
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from treefold.records.atomic import StorageError, write_atomically
-from treefold.records.plain import Plain, decode, encode
+from treefold.atomic import StorageError, write_atomically
+from treefold.plain import Plain, decode, encode
 
 VERSION = 1
 _NUMBER = r"\d{6}|[1-9]\d{6,}"

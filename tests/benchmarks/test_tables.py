@@ -10,8 +10,8 @@ ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
 from benchmarks import tables
 from benchmarks.tables import merge, page, processor_seconds, rows_per_second, shuffle, untrained
-from treefold.tables import on_ray
-from treefold.tables.scale import Costs
+from treefold.distributed import on_ray
+from treefold.distributed.scale import Costs
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning:ray"),

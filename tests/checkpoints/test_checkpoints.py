@@ -13,7 +13,7 @@ from records.disk import contents
 
 from treefold import checkpoints as checkpoint_module
 from treefold.checkpoints import Checkpoint, CheckpointStore
-from treefold.training import state as state_module
+from treefold.lab.runs import state as state_module
 
 # What comes back
 

@@ -13,7 +13,7 @@ from records.disk import Killed, contents, failing_disk, os_error
 
 import treefold
 from treefold.checkpoints import CheckpointStore
-from treefold.records import StorageError, remove_leftovers
+from treefold.lab.runs import StorageError, remove_leftovers
 
 SOURCE = Path(treefold.__file__).parents[1]
 
@@ -74,9 +74,9 @@ KILLED_WHILE_SAVING = """
 import os, random, resource, signal, sys, time
 from pathlib import Path
 import torch
-from treefold.records import StorageError, remove_leftovers
+from treefold.lab.runs import StorageError, remove_leftovers
 from treefold import checkpoints as checkpoint_module
-from treefold.training import state as state_module
+from treefold.lab.runs import state as state_module
 from treefold.checkpoints import Checkpoint, CheckpointStore
 
 folder, moments = Path(sys.argv[1]), random.Random(int(sys.argv[2]))

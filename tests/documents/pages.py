@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from treefold.cli.app import app
+from treefold.lab.cli.app import app
 
 ROOT = Path(__file__).parent.parent.parent
 BUILT = ROOT / "docs" / "results" / "table.md"
@@ -27,7 +27,7 @@ SAVED = re.compile(r"# (\w+\.py): save this as a file\n")
 SMALL = re.compile(r"\b(quick|standard)\b")
 HERE = ("list", "train", "sweep", "evaluate", "laws", "report")
 RESULTS = ROOT / "results"
-PROGRAMS = {"treefold": ["-m", "treefold.cli"], "torchrun": ["-m", "torch.distributed.run"]}
+PROGRAMS = {"treefold": ["-m", "treefold.lab.cli"], "torchrun": ["-m", "torch.distributed.run"]}
 
 
 @dataclass(frozen=True)

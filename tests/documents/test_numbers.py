@@ -8,12 +8,12 @@ import torch
 from documents.numbers import MEASURED, missing, same, stray_claims, units_in, units_of_text
 from documents.pages import BUILT, PAGES, ROOT, name_of, run_page
 
-from treefold.experiments.build import routine_of
-from treefold.experiments.loading import best_model, experiment_of
-from treefold.experiments.set_routine import Balanced
-from treefold.records import Record
-from treefold.report.content import read_content
-from treefold.report.markdown import report_markdown
+from treefold.lab.experiments.build import routine_of
+from treefold.lab.experiments.loading import best_model, experiment_of
+from treefold.lab.experiments.set_runner import Balanced
+from treefold.lab.runs import Record
+from treefold.lab.report.content import read_content
+from treefold.lab.report.markdown import report_markdown
 
 QUOTING = [page for page in PAGES if MEASURED.search(page.read_text())]
 

@@ -14,7 +14,7 @@ def test_the_readme_s_commands_run(tmp_path):
     for command in commands:  # at the smallest preset
         arguments = command.replace("--preset quick", "--preset smoke").split()[1:]
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-m", "treefold.cli", *arguments],
+            [sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", *arguments],
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -10,10 +10,10 @@ import matplotlib
 import pytest
 from documents.pages import BUILT, ROOT
 
-from treefold.report.content import read_content
-from treefold.report.draw_matplotlib import draw_files
-from treefold.report.figure import Figure
-from treefold.report.report import FIGURES
+from treefold.lab.report.content import read_content
+from treefold.lab.report.draw_matplotlib import draw_files
+from treefold.lab.report.figure import Figure
+from treefold.lab.report.report import FIGURES
 
 PINNED = f"matplotlib=={matplotlib.__version__}" in (ROOT / "constraints.txt").read_text().split()
 """Whether strokes can be compared as well: another matplotlib may draw them otherwise."""

@@ -6,7 +6,7 @@ from trees import BRACKETINGS, normal, reference_reduce, seeded, weighted
 
 from treefold.algebra import COMMUTATIVITY
 from treefold.operators import BinaryGRU
-from treefold.reduction import TableRows, plan_tree, tree_fold, tree_reduce
+from treefold.fold import TableRows, plan_tree, tree_fold, tree_reduce
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1, 13]
 TOTAL = sum(RAGGED)

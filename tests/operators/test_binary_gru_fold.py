@@ -6,7 +6,7 @@ from trees import BRACKETINGS, normal, seeded, weighted
 from treefold.operators import BinaryGRU
 from treefold.operators.binary_gru_torch import TorchLoops
 from treefold.operators.binary_gru_work import Work
-from treefold.reduction import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
+from treefold.fold import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1, 13]
 TOTAL = sum(RAGGED)

@@ -48,8 +48,8 @@ class Compiled:
         return weight, torch.cat([*(inputs + hidden)[:2], inputs[2], hidden[2]])
 
     def combine(self, projections, bias, rows, out, kept):
-        from treefold.kernels import binary_gru  # noqa: PLC0415 (needs numba)
-        from treefold.kernels.compiling import width_of  # noqa: PLC0415 (needs numba)
+        from treefold.operators.kernels import binary_gru  # noqa: PLC0415 (needs numba)
+        from treefold.operators.kernels.compiling import width_of  # noqa: PLC0415 (needs numba)
 
         span = (0, len(out), width_of(out.shape[2]))
         where = torch.arange(len(rows)) if projections.where is None else projections.where
@@ -61,8 +61,8 @@ class Compiled:
             binary_gru.combine(*(each.numpy() for each in arrays), *span)
 
     def combine_backward(self, grad, rows, kept, grad_rows, grad_projections, grad_bias):
-        from treefold.kernels import binary_gru  # noqa: PLC0415 (needs numba)
-        from treefold.kernels.compiling import width_of  # noqa: PLC0415 (needs numba)
+        from treefold.operators.kernels import binary_gru  # noqa: PLC0415 (needs numba)
+        from treefold.operators.kernels.compiling import width_of  # noqa: PLC0415 (needs numba)
 
         source, where = grad_projections
         adds, where = where is not None, torch.arange(len(rows)) if where is None else where
@@ -244,7 +244,7 @@ def test_compiled_loops_are_used_for_states_in_single_precision_on_cpus_only():
 
 @needs_numba
 def test_compiled_loops_multiply_halves_in_pairs_and_where_torch_can(monkeypatch):
-    from treefold.kernels.halves import can_multiply_halves  # noqa: PLC0415 (needs numba)
+    from treefold.operators.kernels.halves import can_multiply_halves  # noqa: PLC0415 (needs numba)
 
     paired, odd = torch.empty(1, 2, dtype=SINGLE), torch.empty(1, 3, dtype=SINGLE)
     found = loops_for(paired, torch.bfloat16)

@@ -7,7 +7,7 @@ from trees import normal
 from treefold.operators import BinaryGRU
 from treefold.operators.binary_gru_projection import Dense
 from treefold.operators.binary_gru_shared import Shared
-from treefold.reduction import TableRows, plan_tree, tree_reduce
+from treefold.fold import TableRows, plan_tree, tree_reduce
 
 OUT, CHANNELS = 18, 3
 WEIGHT = normal(OUT, CHANNELS, seed=1)

@@ -6,7 +6,7 @@ from trees import normal
 
 from treefold.algebra import COMMUTATIVITY
 from treefold.operators import GatedSelection
-from treefold.reduction import plan_tree, tree_reduce
+from treefold.fold import plan_tree, tree_reduce
 
 A, B = normal(9, 4, seed=1), normal(9, 4, seed=2)
 

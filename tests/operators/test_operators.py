@@ -11,7 +11,7 @@ from trees import BRACKETINGS, Folding, normal, reference_reduce, seeded, weight
 
 from treefold.algebra import COMMUTATIVITY
 from treefold.operators import OPERATORS, Operator, Symmetrized
-from treefold.reduction import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
+from treefold.fold import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1]
 TOTAL = sum(RAGGED)

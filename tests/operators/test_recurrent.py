@@ -9,7 +9,7 @@ from trees import normal, weighted
 
 from treefold.algebra import tensors_of
 from treefold.operators import CELLS, RecurrentGRU, RecurrentLSTM
-from treefold.reduction import Groups, chain_reduce
+from treefold.fold import Groups, chain_reduce
 
 GROUPS = Groups.from_index(torch.tensor([1, 0, 1, 3, 1, 0]), 4)
 

@@ -9,7 +9,7 @@ import torch
 
 from treefold.operators import BinaryGRU, workspace
 from treefold.operators.workspace import Lease
-from treefold.reduction import plan_tree, tree_reduce
+from treefold.fold import plan_tree, tree_reduce
 
 LIKE = torch.zeros((), dtype=torch.float64)
 

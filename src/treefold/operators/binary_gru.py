@@ -14,7 +14,7 @@ from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.operator import HALF_TYPES, Operator
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.transforms import are_transforms_active
-from treefold.reduction import (
+from treefold.fold import (
     Fold,
     Rows,
     TableRows,

@@ -20,7 +20,7 @@ from treefold.operators.binary_gru_projection import Dense, Places, Projection
 from treefold.operators.binary_gru_shared import Shared
 from treefold.operators.binary_gru_work import Parameters, Run, Work
 from treefold.operators.workspace import Lease
-from treefold.reduction import TreePlan
+from treefold.fold import TreePlan
 
 
 class _Memory(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from treefold.reduction import TreePlan
+from treefold.fold import TreePlan
 
 CHUNK = 1024 * 128
 """Numbers of state in a run of pairs, or in a few runs."""

@@ -7,8 +7,8 @@ from threading import local
 import numba
 import torch
 
-from treefold.kernels.blas import CAN_BE_ALONE
-from treefold.kernels.threads import start_threads
+from treefold.operators.kernels.blas import CAN_BE_ALONE
+from treefold.operators.kernels.threads import start_threads
 
 _asked_for = local()
 """How many parts each thread asked for last: to ask again takes as long as a small copy."""

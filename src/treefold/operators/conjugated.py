@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from treefold.algebra import Max, Monoid, Sum
 from treefold.operators.bijection import CouplingFlow
 from treefold.operators.operator import Operator
-from treefold.reduction import (
+from treefold.fold import (
     Fold,
     Rows,
     TableRows,

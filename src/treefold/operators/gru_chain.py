@@ -9,7 +9,7 @@ from torch import Tensor
 
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.second_order import differentiable_gradients
-from treefold.reduction import PackedOrder
+from treefold.fold import PackedOrder
 
 
 class ChainGRU(torch.autograd.Function):

@@ -11,7 +11,7 @@ from treefold.algebra import State
 from treefold.operators.gru_chain import chain_gru
 from treefold.operators.plain_cells import gru_step, lstm_step
 from treefold.operators.transforms import are_transforms_active
-from treefold.reduction import Chain, PackedOrder, fold_steps, start_states
+from treefold.fold import Chain, PackedOrder, fold_steps, start_states
 
 
 class RecurrentCell(nn.Module, ABC):

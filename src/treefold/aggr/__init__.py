@@ -1,0 +1,24 @@
+"""Aggregators: PyG modules over ragged groups, fixed, recurrent and learned monoids."""
+
+from treefold.aggr.base import RaggedAggregation
+from treefold.aggr.fixed import FixedAggregation, MonoidAggregation
+from treefold.aggr.lcm import LCMAggregation
+from treefold.aggr.penalties import Penalties, Penalty, record_penalties
+from treefold.aggr.plan_cache import plan_of, reuse_plans
+from treefold.aggr.recurrent import RecurrentAggregation
+from treefold.aggr.registry import AGGREGATORS, aggregator
+
+__all__ = [
+    "AGGREGATORS",
+    "FixedAggregation",
+    "LCMAggregation",
+    "MonoidAggregation",
+    "Penalties",
+    "Penalty",
+    "RaggedAggregation",
+    "RecurrentAggregation",
+    "aggregator",
+    "plan_of",
+    "record_penalties",
+    "reuse_plans",
+]

@@ -1,0 +1,125 @@
+"""The border to PyG: `index`, `ptr`, `dim_size` and `dim` come in, `Groups` go on."""
+
+from abc import abstractmethod
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.aggr import Aggregation
+
+from treefold.aggr.plan_cache import cached_groups
+from treefold.algebra import describe, map_state
+from treefold.operators.operator import HALF_TYPES
+from treefold.fold import Groups, Rows, TableRows
+from treefold.shapes import Shaped
+
+
+class RaggedAggregation(Aggregation):  # type: ignore[misc]
+    """A PyG aggregation whose answer for a group depends on that group alone.
+
+    Drop it in as `aggr=` of any PyG layer, or as a readout. `index` may be unsorted and of any
+    integer type, `x` may have any number of feature axes, and `dim` may be any of its axes. Our own
+    layers call `aggregate(x, groups)` directly.
+    """
+
+    @abstractmethod
+    def aggregate(self, x: Rows, groups: Groups) -> Tensor:
+        """One row `[*feature]` per group, from rows `[n, *feature]` (or `TableRows`)."""
+
+    def __call__(
+        self,
+        x: Shaped[Tensor, " ..."],
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Check the input as PyG does, but before any work and in plain words; then aggregate."""
+        if not -x.dim() <= dim < x.dim():
+            raise ValueError(f"dim is {dim}, but x has {x.dim()} axes {tuple(x.shape)}")
+        out: Tensor = nn.Module.__call__(
+            self, x, index=index, ptr=ptr, dim_size=dim_size, dim=dim, **kwargs
+        )
+        return out
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        max_num_elements: int | None = None,
+    ) -> Tensor:
+        """Aggregate the slices of `x` along `dim` that share a value of `index`."""
+        groups = cached_groups(index, ptr, dim_size, x.shape[dim], x.device)
+        if max_num_elements is not None and groups.max_size > max_num_elements:
+            raise ValueError(
+                f"a group has {groups.max_size} elements, but max_num_elements is "
+                f"{max_num_elements}; nothing is cut off here, so leave max_num_elements out"
+            )
+        found = self.aggregate(x.movedim(dim, 0), groups)
+        return cast(Tensor, map_state(lambda part: part.movedim(0, dim % x.dim()), found))
+
+
+def checked_channels(channels: object) -> int:
+    """The number of channels, or a ValueError that says what is wrong with it."""
+    if not isinstance(channels, int) or isinstance(channels, bool) or channels < 1:
+        raise ValueError(
+            f"channels is {channels!r}; expected a whole number, 1 or more, the width of a layer's "
+            "messages: it is not found out from the first batch"
+        )
+    return channels
+
+
+def checked_flag(name: str, flag: object) -> bool:
+    """True or False as it is, or a ValueError: a string such as "no" would count as True."""
+    if not isinstance(flag, bool):
+        raise ValueError(f"{name} is {flag!r}; expected True or False")
+    return flag
+
+
+def require_channels(x: Rows, channels: int) -> None:
+    """Refuse rows whose last axis is not `channels` long."""
+    found = x.table if isinstance(x, TableRows) else x
+    if not isinstance(found, Tensor) or found.dim() < 2 or found.shape[-1] != channels:
+        shapes = tuple(found.shape) if isinstance(found, Tensor) else describe(found)
+        raise ValueError(
+            f"rows have shape {shapes}; expected [n, ..., {channels}], because the aggregator was "
+            f"made for {channels} channels, the width of a layer's messages"
+        )
+
+
+def require_type(x: Rows, learned: object) -> None:
+    """Refuse rows of another type of number than the parameters of an operator or a cell.
+
+    Under autocast, float32 and the half types go together; and an operator may take the half types
+    as it is (`takes_half`). What has no parameters takes anything.
+    """
+    rows = cast(Tensor, x.table if isinstance(x, TableRows) else x)
+    parameters = learned.parameters() if isinstance(learned, nn.Module) else iter(())
+    wanted = next((part.dtype for part in parameters if part.is_floating_point()), rows.dtype)
+    if rows.dtype == wanted:
+        return
+    if getattr(learned, "takes_half", False) and rows.dtype in HALF_TYPES:
+        return
+    mixed = (torch.float32, *HALF_TYPES)
+    if torch.is_autocast_enabled(rows.device.type) and rows.dtype in mixed and wanted in mixed:
+        return
+    advice = f"give x{_CASTS.get(wanted, f'.to({wanted})')}"
+    if rows.dtype in _CASTS:
+        advice += f", or use module{_CASTS[rows.dtype]}"
+    raise ValueError(
+        f"rows are {rows.dtype}, but the parameters of {type(learned).__name__} are {wanted}; "
+        f"{advice}"
+    )
+
+
+_CASTS = {
+    torch.float32: ".float()",
+    torch.float64: ".double()",
+    torch.bfloat16: ".bfloat16()",
+    torch.float16: ".half()",
+}

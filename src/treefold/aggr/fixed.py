@@ -1,0 +1,94 @@
+"""Fixed aggregators: PyG's own, behind the same border as the learned ones."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import aggr as pyg
+
+from treefold.aggr.base import RaggedAggregation, checked_channels, require_channels
+from treefold.aggr.plan_cache import plan_of
+from treefold.algebra import ExactMonoid, map_state
+from treefold.fold import Groups, Rows, TableRows, take_rows, tree_reduce
+from treefold.fold.rows import require_rows
+
+
+class FixedAggregation(RaggedAggregation):
+    """One of PyG's aggregations. Empty groups give what it gives: zero for all in our registry.
+
+    `multiple` is how many times wider its output is than its input.
+    """
+
+    def __init__(self, aggregation: nn.Module, channels: int, multiple: int = 1) -> None:
+        super().__init__()
+        self.aggregation = aggregation
+        self.channels = self.in_channels = checked_channels(channels)
+        self.out_channels = multiple * channels
+
+    @classmethod
+    def pna(
+        cls,
+        channels: int,
+        deg: Tensor | Sequence[int] = (0, 1),
+        mean_log: float | None = None,
+        scalers: Sequence[str] = ("identity", "amplification", "attenuation"),
+    ) -> "FixedAggregation":
+        """Principal neighbourhood aggregation: mean, max, min and std, each unscaled, amplified
+        and attenuated by the logarithm of the group's size: 12 times as wide as its input, or 4
+        times for each of the `scalers` given.
+
+        `deg` is the histogram of group sizes in the training data (`deg[d]` groups of size d), to
+        whose mean the scalers refer; by default they refer to groups of one. `mean_log` gives that
+        mean of ln(size + 1) itself, where it is not to be the plain mean over groups.
+        """
+        aggregation = pyg.DegreeScalerAggregation(
+            aggr=["mean", "max", "min", "std"],
+            scaler=list(scalers),
+            deg=torch.as_tensor(deg),
+        )
+        if mean_log is not None:
+            if not 0 < mean_log < float("inf"):
+                raise ValueError(f"mean_log is {mean_log}; expected the mean of ln(size + 1)")
+            aggregation.init_avg_deg_log = mean_log
+            aggregation.reset_parameters()
+        return cls(aggregation, channels, multiple=4 * len(scalers))
+
+    def reset_parameters(self) -> None:
+        """Reset PyG's aggregation."""
+        self.aggregation.reset_parameters()  # type: ignore[operator]
+
+    def aggregate(self, x: Rows, groups: Groups) -> Tensor:
+        """One row per group."""
+        require_channels(x, self.channels)
+        require_rows(x, groups)
+        rows = cast(Tensor, take_rows(x, groups.order))
+        return cast(Tensor, self.aggregation(rows, groups.index, dim_size=groups.num_groups, dim=0))
+
+    def __repr__(self) -> str:
+        return nn.Module.__repr__(self)
+
+
+class MonoidAggregation(RaggedAggregation):
+    """An exact monoid as an aggregation: encode every row, fold over balanced trees, decode.
+
+    One whose answers are tuples, such as a product of monoids, gives a tuple of tensors.
+    """
+
+    def __init__(self, monoid: ExactMonoid) -> None:
+        super().__init__()
+        self.monoid = monoid
+
+    def aggregate(self, x: Rows, groups: Groups) -> Tensor:
+        """One row per group."""
+        if isinstance(x, TableRows):
+            x = x.gathered()
+        require_rows(x, groups)
+        states = map_state(lambda part: part[groups.order], self.monoid.encode(cast(Tensor, x)))
+        return cast(
+            Tensor,
+            self.monoid.decode(tree_reduce(self.monoid, states, plan_of(groups, "balanced"))),
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.monoid!r})"

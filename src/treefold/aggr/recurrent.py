@@ -1,0 +1,128 @@
+"""The recurrent aggregator: a learned cell run along each group, O(n) deep."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from treefold.aggr.base import (
+    RaggedAggregation,
+    checked_channels,
+    checked_flag,
+    require_channels,
+    require_type,
+)
+from treefold.aggr.penalties import LawWeights
+from treefold.aggr.plan_cache import packed_order_of
+from treefold.aggr.sampling import Reduction, Sampling
+from treefold.algebra import State, map_state, tensors_of
+from treefold.names import by_name
+from treefold.operators import CELLS, RecurrentCell
+from treefold.fold import (
+    Groups,
+    PackedOrder,
+    Rows,
+    chain_fold,
+    start_states,
+    take_rows,
+)
+
+
+class RecurrentAggregation(RaggedAggregation):
+    """Runs a recurrent cell along each group, from a learned initial state, to its true last one.
+
+    - `cell`: `"gru"`, `"lstm"`, or a `RecurrentCell`. Empty groups give the initial state's output.
+    - `swap`: the weight of the swap loss `|f(f(s, x), y) - f(f(s, y), x)|²`, which pulls the cell
+      towards not minding the order; `law_nodes` is at how many places to take it (all if None).
+    - `shuffle`: put each group in random order in training, as in the paper.
+    - `permutations`: average over this many orders of each group (Janossy pooling). In evaluation
+      they depend on places within a group alone, so that answers repeat.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        cell: str | RecurrentCell = "gru",
+        *,
+        swap: float = 0.0,
+        law_nodes: int | None = None,
+        law_reduction: Reduction = "sum",
+        shuffle: bool = True,
+        permutations: int = 1,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(permutations, int) or permutations < 1:
+            raise ValueError(f"{permutations!r} permutations; expected 1 or more")
+        self.channels = self.in_channels = self.out_channels = checked_channels(channels)
+        self.cell = by_name(CELLS, cell, "cell")(channels) if isinstance(cell, str) else cell
+        if self.cell.channels != channels:
+            raise ValueError(f"the cell has {self.cell.channels} channels; expected {channels}")
+        self.laws = LawWeights({"swap": swap})
+        self.sampling = Sampling(law_nodes, law_reduction)
+        self.shuffle = checked_flag("shuffle", shuffle)
+        self.permutations = permutations
+        self.generator = generator
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        self.cell.reset_parameters()
+
+    def aggregate(self, x: Rows, groups: Groups) -> Tensor:
+        """The output of each group's last state, averaged over its orders."""
+        outputs = [self._run(x, self._ordered(groups, k)) for k in range(self.permutations)]
+        return torch.stack(outputs).mean(0) if len(outputs) > 1 else outputs[0]
+
+    def _ordered(self, groups: Groups, number: int) -> Groups:
+        if self.training and self.shuffle:
+            return groups.shuffled(self.generator)
+        return groups.rearranged(number)
+
+    def _run(self, x: Rows, groups: Groups) -> Tensor:
+        require_channels(x, self.channels)
+        require_type(x, self.cell)
+        packed, initial = packed_order_of(groups), self.cell.initial
+        penalties = self.laws.recorder(self.training)
+        keep_states = penalties is not None
+        chain = chain_fold(self.cell, x, groups, packed, initial, keep_states)
+        if penalties is not None:
+            rows = cast(Tensor, take_rows(x, packed.rows))
+            loss = swap_loss(
+                self.cell, rows, cast(State, chain.states), packed, self.sampling, self.generator
+            )
+            penalties.add("swap", loss, self.laws.active["swap"])
+        return self.cell.output(chain.groups)
+
+    def extra_repr(self) -> str:
+        """What `print(aggregator)` says between the brackets, as far as it is not the default."""
+        orders = f"permutations={self.permutations}" if self.permutations > 1 else ""
+        return ", ".join(part for part in (str(self.channels), str(self.laws), orders) if part)
+
+    def __repr__(self) -> str:
+        return nn.Module.__repr__(self)
+
+
+def swap_loss(
+    cell: RecurrentCell,
+    rows: Tensor,
+    states: State,
+    packed: PackedOrder,
+    sampling: Sampling,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """The mean of `|f(f(s, x), y) - f(f(s, y), x)|²` over neighbours x, y in a group.
+
+    One side is the state that the chain reached after y, so each place costs two steps. `rows` and
+    `states` are in packed order.
+    """
+    second = sampling.choose((packed.before >= 0).nonzero().squeeze(1), generator)
+    first = packed.before[second]
+    start = start_states(cell.initial, rows, 1)
+    # Place 0 is the initial state, place 1 + p the state after packed row p.
+    after = map_state(lambda begin, made: torch.cat([begin, made]), start, states)
+    before_first = map_state(lambda s: s.index_select(0, packed.before[first] + 1), after)
+    reached = map_state(lambda s: s.index_select(0, second + 1), after)
+    x, y = rows.index_select(0, first), rows.index_select(0, second)
+    swapped = cell(cell(before_first, y), x)
+    one, other = (torch.cat(tensors_of(state), -1) for state in (reached, swapped))
+    return sampling.mean_square(one, other, second.numel())

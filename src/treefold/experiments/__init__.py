@@ -1,5 +1,0 @@
-"""Experiments: recipes as data, presets, and the runs that turn them into records."""
-
-from treefold.experiments.loading import load_model
-
-__all__ = ["load_model"]

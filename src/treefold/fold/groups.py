@@ -1,0 +1,199 @@
+"""Groups: which rows sit together, and in which order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from treefold.fold._inference import lasting
+from treefold.shapes import Int
+
+INTEGER_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """A partition of rows into `num_groups` groups, some of them possibly empty.
+
+    `x[groups.order]` brings the rows of each group together, group after group; `groups.sizes`
+    says how many each has. Build one with `from_index`, `from_ptr`, `from_sizes`, `from_mask` or
+    `from_nested`.
+    """
+
+    sizes: Int[Tensor, " groups"]
+    order: Int[Tensor, " n"]
+    num_rows: int = field(default=-1)
+    """How many rows the tensor to be grouped has; more than `n` if some belong to no group."""
+
+    def __post_init__(self) -> None:
+        if self.num_rows < 0:
+            object.__setattr__(self, "num_rows", self.order.numel())
+
+    @classmethod
+    def from_index(cls, index: Tensor, num_groups: int | None = None) -> "Groups":
+        """Row `i` belongs to group `index[i]`; rows of a group keep their order."""
+        _require_integers("index", index)
+        lowest, highest = _range(index)
+        if lowest < 0:
+            raise ValueError(f"index holds {lowest}; expected values from 0 on")
+        if num_groups is None:
+            num_groups = highest + 1
+        if num_groups < 0:
+            raise ValueError(f"the number of groups is {num_groups}; expected 0 or more")
+        if highest >= num_groups:
+            expected = f"values from 0 to {num_groups - 1}" if num_groups else "no entries"
+            raise ValueError(
+                f"index holds {highest}, expected {expected}; give a larger number of groups"
+            )
+        index = index.long()
+        sizes = torch.bincount(index, minlength=num_groups)
+        if bool((index[1:] >= index[:-1]).all()):
+            order = torch.arange(index.numel(), device=index.device)
+        else:
+            order = torch.argsort(index, stable=True)
+        return cls(sizes, order)
+
+    @classmethod
+    def from_ptr(cls, ptr: Tensor, num_rows: int | None = None) -> "Groups":
+        """Group `g` is the rows `ptr[g]` to `ptr[g + 1] - 1`; `ptr` runs from 0 to `num_rows`."""
+        _require_integers("ptr", ptr)
+        if ptr.numel() == 0:
+            raise ValueError("ptr is empty; expected one entry more than there are groups")
+        ptr = ptr.long()
+        first, last = int(ptr[0]), int(ptr[-1])
+        if first != 0 or (num_rows is not None and last != num_rows):
+            end = "the number of rows" if num_rows is None else num_rows
+            raise ValueError(f"ptr runs from {first} to {last}; expected from 0 to {end}")
+        if bool((ptr[1:] < ptr[:-1]).any()):
+            place = int((ptr[1:] < ptr[:-1]).nonzero()[0])
+            raise ValueError(
+                f"ptr decreases from {int(ptr[place])} to {int(ptr[place + 1])} at place "
+                f"{place + 1}; expected a running total of group sizes"
+            )
+        return cls(ptr[1:] - ptr[:-1], torch.arange(last, device=ptr.device))
+
+    @classmethod
+    def from_sizes(cls, sizes: Tensor | Sequence[int], num_rows: int | None = None) -> "Groups":
+        """Consecutive rows: the first `sizes[0]` are group 0, the next `sizes[1]` group 1, ..."""
+        sizes = checked_sizes(sizes)
+        total = int(sizes.sum())
+        if num_rows is not None and total != num_rows:
+            raise ValueError(f"sizes add up to {total}, but there are {num_rows} rows")
+        return cls(sizes, torch.arange(total, device=sizes.device))
+
+    @classmethod
+    def from_mask(cls, mask: Tensor) -> "Groups":
+        """The rows of a padded `[groups, places, ...]` tensor, flattened, where `mask` is true."""
+        if mask.dtype != torch.bool or mask.dim() != 2:
+            raise ValueError(
+                f"mask is {mask.dtype} of shape {tuple(mask.shape)}; "
+                "expected torch.bool of shape [groups, places]"
+            )
+        order = mask.flatten().nonzero().squeeze(1)
+        return cls(mask.sum(1), order, num_rows=mask.numel())
+
+    @classmethod
+    def from_nested(cls, nested: Tensor) -> "Groups":
+        """The components of a jagged nested tensor, as groups of the rows of `nested.values()`."""
+        if not nested.is_nested or nested.layout != torch.jagged:
+            raise ValueError(
+                f"the tensor has layout {nested.layout}; expected a nested tensor of layout "
+                "torch.jagged, as torch.nested.nested_tensor(..., layout=torch.jagged) makes"
+            )
+        if getattr(nested, "_ragged_idx", 1) != 1:
+            raise ValueError(
+                f"the ragged axis of the nested tensor is {nested._ragged_idx}; expected 1, so "  # type: ignore[attr-defined]
+                "that its values are rows: transpose it back"
+            )
+        offsets, lengths = nested.offsets(), nested.lengths()  # type: ignore[attr-defined]
+        num_rows = nested.values().shape[0]
+        if lengths is None:
+            return cls.from_ptr(offsets, num_rows)
+        lengths = lengths.long()
+        within = places_within(lengths)
+        order = torch.repeat_interleave(offsets[:-1].long(), lengths) + within
+        return cls(lengths, order, num_rows)
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups there are, empty ones included."""
+        return self.sizes.numel()
+
+    @property
+    def max_size(self) -> int:
+        """The size of the largest group; 0 if there are no groups."""
+        return int(self.sizes.max()) if self.num_groups else 0
+
+    @cached_property
+    @lasting
+    def index(self) -> Int[Tensor, " n"]:
+        """The group of each place: `index[i]` is where row `order[i]` belongs."""
+        return torch.repeat_interleave(self.sizes)
+
+    def shuffled(self, generator: torch.Generator | None = None) -> "Groups":
+        """The same groups, each with its rows in a fresh, uniformly random order."""
+        n, device = self.order.numel(), self.order.device
+        where = device if generator is None else generator.device
+        scatter = torch.randperm(n, generator=generator, device=where).to(device)
+        # A stable sort by group brings the groups together again and keeps the shuffle inside each.
+        back = torch.argsort(self.index[scatter], stable=True)
+        return Groups(self.sizes, self.order[scatter[back]], self.num_rows)
+
+    def rearranged(self, number: int) -> "Groups":
+        """The same groups in fixed order number `number`; number 0 is the order they have.
+
+        Where a row goes depends on its place and its group's size alone, not on other groups.
+        """
+        if number == 0:
+            return self
+        place = places_within(self.sizes)
+        mixed = _mix(place + _mix(torch.full_like(place, number)))
+        by_key = torch.argsort(mixed, stable=True)
+        back = torch.argsort(self.index[by_key], stable=True)
+        return Groups(self.sizes, self.order[by_key[back]], self.num_rows)
+
+    def to(self, device: torch.device | str) -> "Groups":
+        """The same groups on another device."""
+        return Groups(self.sizes.to(device), self.order.to(device), self.num_rows)
+
+
+def places_within(sizes: Int[Tensor, " groups"]) -> Int[Tensor, " n"]:
+    """0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, ...: each row's place in its group."""
+    starts = sizes.cumsum(0) - sizes
+    places = torch.arange(int(sizes.sum()), device=sizes.device)
+    return places - torch.repeat_interleave(starts, sizes)
+
+
+def _mix(numbers: Tensor) -> Tensor:
+    """Numbers that look random, from numbers that do not: two rounds of multiply and fold."""
+    for multiplier in (0x9E3779B97F4A7C1, 0x2545F4914F6CDD1D):
+        numbers = (numbers + 1) * multiplier
+        numbers = numbers ^ (numbers >> 29)
+    return numbers
+
+
+def checked_sizes(sizes: Tensor | Sequence[int]) -> Int[Tensor, " groups"]:
+    """Group sizes as int64, or a ValueError that says what is wrong with them."""
+    if not isinstance(sizes, Tensor):
+        sizes = torch.tensor(sizes, dtype=None if len(sizes) else torch.int64)
+    _require_integers("sizes", sizes)
+    if sizes.numel() and int(sizes.min()) < 0:
+        raise ValueError(f"sizes hold {int(sizes.min())}; expected 0 or more")
+    return sizes.long()
+
+
+def _require_integers(name: str, tensor: Tensor) -> None:
+    if tensor.dtype not in INTEGER_TYPES or tensor.dim() != 1:
+        raise ValueError(
+            f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}; "
+            "expected integers in one dimension, such as torch.int64"
+        )
+
+
+def _range(index: Tensor) -> tuple[int, int]:
+    if index.numel() == 0:
+        return 0, -1
+    lowest, highest = torch.aminmax(index)
+    return int(lowest), int(highest)

@@ -1,0 +1,205 @@
+"""Room for the trees of many sets: blocks whose sizes and places are powers of two.
+
+A set with room for C = 2^h elements owns C slots in a row, starting at a multiple of C, and fills
+them from the left. One array per level holds the nodes of all sets, and the parent of place p is
+place p >> 1 one level up, whichever the set:
+
+    level 2    0               1
+    level 1    0       1       2       3
+    level 0    a   b   c   d   e   f   .   .     two sets, {a, b, c, d} and {e, f}
+
+Where a right child holds no elements its parent is the left child, and the operator is not applied.
+So the tree over n elements is that of `plan_tree([n], "carry")`, of height ceil(log2 n).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from treefold.algebra import State, map_state, tensors_of
+from treefold.fold.groups import places_within
+from treefold.fold.plan_balanced import tree_heights
+from treefold.shapes import Int
+
+
+class Arena:
+    """The states of all nodes, the number of the element at each slot, and where each set lies."""
+
+    def __init__(self, like: State, sizes: Int[Tensor, " sets"]) -> None:
+        self.like = map_state(lambda rows: rows[:0], like)
+        self.sizes = sizes.clone()
+        self.capacity = room_for(sizes)
+        self.base, self.used = _packed(self.capacity, 0)
+        self.element = self.base.new_full((self.used,), -1)
+        self.levels = [self._new_level(level) for level in range(_num_levels(self.capacity))]
+        self._before: list[tuple[int, Tensor | slice, State]] | None = None
+
+    @property
+    def num_slots(self) -> int:
+        """How many slots there are, used or not."""
+        return self.element.numel()
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory of all arrays."""
+        states = [tensor for level in self.levels for tensor in tensors_of(level)]
+        return bytes_of([*states, self.element, self.sizes, self.capacity, self.base])
+
+    def places(self, level: int) -> Int[Tensor, " nodes"]:
+        """The places of all nodes of a level that hold elements, set by set."""
+        return places_of(self.base, self.sizes, level)
+
+    def read(self, level: int, places: Int[Tensor, " n"]) -> State:
+        """The states at these places of a level."""
+        return map_state(lambda rows: rows.index_select(0, places), self.levels[level])
+
+    def write(self, level: int, places: Int[Tensor, " n"], states: State) -> None:
+        """Put states at these places of a level."""
+        self.keep(level, places)
+        map_state(lambda rows, new: rows.index_copy_(0, places, new), self.levels[level], states)
+
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """What is written inside is taken back if an error leaves it; blocks must stay in place."""
+        self._before = []
+        try:
+            yield
+        except BaseException:
+            for level, places, states in reversed(self._before):
+                map_state(_put(places), self.levels[level], states)
+            raise
+        finally:
+            self._before = None
+
+    def keep(self, level: int, places: Tensor | slice) -> None:
+        """Remember what is at these places, which are about to be written, if it may be undone."""
+        if self._before is not None:
+            states = map_state(lambda rows: _copy_of(rows, places), self.levels[level])
+            self._before.append((level, places, states))
+
+    def add_sets(self, num_sets: int) -> None:
+        """More sets, empty and without room."""
+        none = self.sizes.new_zeros(num_sets)
+        self.sizes, self.capacity, self.base = (
+            torch.cat([old, none]) for old in (self.sizes, self.capacity, self.base)
+        )
+
+    def make_room(
+        self, sets: Int[Tensor, " some"], sizes: Int[Tensor, " some"]
+    ) -> Int[Tensor, " moved"]:
+        """Let each of `sets` hold `sizes` elements; returns the new slots of those that moved.
+
+        A set that outgrows its block moves to one twice as large, or larger. If there is no room
+        for it behind the others, all of them are packed anew. Nothing is folded again.
+        """
+        outgrown = self.capacity[sets] < sizes
+        if not bool(outgrown.any()):
+            return sets.new_zeros(0)
+        needed = room_for(sizes)
+        base, used = _packed(needed[outgrown], self.used)
+        if used > self.num_slots:
+            wanted = torch.minimum(self.capacity, 2 * room_for(self.sizes))
+            wanted[sets] = torch.maximum(wanted[sets], needed)
+            return self.pack(wanted)
+        sets, capacity = sets[outgrown], needed[outgrown]
+        for level in range(len(self.levels), _num_levels(capacity)):
+            self.levels.append(self._new_level(level))
+        self._move(sets, base)
+        self.base[sets], self.capacity[sets], self.used = base, capacity, used
+        return places_of(base, self.sizes[sets], 0)
+
+    def pack(self, capacity: Int[Tensor, " sets"]) -> Int[Tensor, " n"]:
+        """Lay all blocks out anew, with little room between; returns everyone's new slots."""
+        base, used = _packed(capacity, 0)
+        largest = int(capacity.max()) if capacity.numel() else 0
+        # Room for others to grow into before the next packing. The largest block would not fit.
+        num_slots = used + (used - largest) // 2
+        elements, slots = self.element[self.places(0)], places_of(base, self.sizes, 0)
+        self.element = self.element.new_full((num_slots,), -1).index_copy_(0, slots, elements)
+        for level in range(_num_levels(capacity)):
+            new = self._new_level(level)
+            if level < len(self.levels):
+                states = self.read(level, self.places(level))
+                self.levels[level] = new
+                self.write(level, places_of(base, self.sizes, level), states)
+            else:
+                self.levels.append(new)
+        del self.levels[_num_levels(capacity) :]
+        self.base, self.capacity, self.used = base, capacity, used
+        return slots
+
+    def release(self, needed: int) -> Int[Tensor, " moved"]:
+        """Pack if less than a quarter of the slots is `needed`; returns the new slots, if so."""
+        if 4 * needed >= self.num_slots:
+            return self.sizes.new_zeros(0)
+        return self.pack(room_for(self.sizes))
+
+    def _move(self, sets: Tensor, base: Tensor) -> None:
+        """Copy the trees of some sets to other, free blocks."""
+        sizes = self.sizes[sets]
+        for level in range(_num_levels(sizes)):
+            old = places_of(self.base[sets], sizes, level)
+            self.write(level, places_of(base, sizes, level), self.read(level, old))
+        elements = self.element[places_of(self.base[sets], sizes, 0)]
+        self.element.index_copy_(0, places_of(base, sizes, 0), elements)
+
+    def _new_level(self, level: int) -> State:
+        count = self.num_slots >> level
+        return map_state(lambda rows: rows.new_empty(count, *rows.shape[1:]), self.like)
+
+
+def room_for(sizes: Int[Tensor, " sets"]) -> Int[Tensor, " sets"]:
+    """The smallest power of two that is not smaller; 0 for empty sets."""
+    return torch.where(sizes > 0, 1 << tree_heights(sizes), 0)
+
+
+def num_nodes(sizes: Int[Tensor, " sets"], level: int) -> Int[Tensor, " sets"]:
+    """How many nodes of a level hold elements, up to the root: ceil(n / 2^level), then none."""
+    counts = (sizes + (1 << level) - 1) >> level
+    return torch.where(tree_heights(sizes) >= level, counts, 0)
+
+
+def places_of(
+    base: Int[Tensor, " sets"], sizes: Int[Tensor, " sets"], level: int
+) -> Int[Tensor, " nodes"]:
+    """Where the nodes of a level lie that hold elements, set by set."""
+    counts = num_nodes(sizes, level)
+    return torch.repeat_interleave(base >> level, counts) + places_within(counts)
+
+
+def bytes_of(tensors: Iterable[Tensor]) -> int:
+    """The memory that the elements of some tensors take."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _copy_of(rows: Tensor, places: Tensor | slice) -> Tensor:
+    return rows[places].clone() if isinstance(places, slice) else rows.index_select(0, places)
+
+
+def _put(places: Tensor | slice) -> Callable[[Tensor, Tensor], Tensor]:
+    def put(rows: Tensor, states: Tensor) -> Tensor:
+        rows[places] = states
+        return rows
+
+    return put
+
+
+def _packed(capacity: Tensor, start: int) -> tuple[Tensor, int]:
+    """A place for each block from `start` on, and where the last one ends.
+
+    The largest come first, so that each begins at a multiple of its size.
+    """
+    if not capacity.numel():
+        return capacity.clone(), start
+    order = capacity.argsort(descending=True, stable=True)
+    sizes = capacity[order]
+    largest = max(int(sizes[0]), 1)
+    first = -(-start // largest) * largest
+    ends = first + sizes.cumsum(0)
+    return torch.empty_like(capacity).index_copy_(0, order, ends - sizes), int(ends[-1])
+
+
+def _num_levels(sizes: Tensor) -> int:
+    return int(tree_heights(sizes).max()) + 1 if sizes.numel() else 1

@@ -1,0 +1,221 @@
+"""Aggregation on a living graph: edges come and go, nodes change, neighbours stay aggregated."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+
+from treefold.aggr import LCMAggregation, MonoidAggregation
+from treefold.algebra import Monoid, State
+from treefold.incremental.arena import bytes_of
+from treefold.incremental.checks import Integers, as_sets, rows_like
+from treefold.incremental.edge_table import EdgeTable
+from treefold.incremental.elements import number_of
+from treefold.incremental.fold_tree import FoldTree
+from treefold.incremental.saving import load_living, save_living
+from treefold.incremental.stability import BracketingSpread
+from treefold.fold import Groups
+from treefold.fold.groups import INTEGER_TYPES
+from treefold.shapes import Int, Shaped
+
+TREES = "carry"
+"""The bracketing that can be kept up to date."""
+
+# Of other modules than these aggregations, `_parts` says that they have no operator.
+Aggregating: TypeAlias = LCMAggregation | MonoidAggregation | Monoid | nn.Module
+
+
+class DynamicAggregation:
+    """What each node gathers from its neighbours, kept up to date: O(log degree) per edge.
+
+    Node `t` aggregates `x[s]` over all edges `(s, t)`, PyG's source-to-target flow; two nodes may
+    share several edges. `aggregation` is an `LCMAggregation` (its `project` included), a
+    `MonoidAggregation`, or a bare monoid on the rows of `x`; its random orders are for training
+    and play no part. `value()` is what an `LCMAggregation` with `eval_bracketing="carry"` gives for
+    the edges in the order of `edge_index()`. For inference: no gradients.
+    """
+
+    def __init__(
+        self,
+        aggregation: Aggregating,
+        x: Shaped[Tensor, " nodes *feature"],
+        edge_index: Tensor,
+    ) -> None:
+        self._begin(aggregation, x)
+        edge_index = self._checked_edges(edge_index)
+        source, target = edge_index
+        groups = Groups.from_index(target, self.num_nodes)
+        self.tree = FoldTree(self._op, self._messages(source), groups)
+        self._sources = source.clone()  # by the number in an edge's handle
+        self._edges = EdgeTable(edge_index, torch.arange(source.numel(), device=x.device))
+
+    def _begin(self, aggregation: Aggregating, x: Tensor) -> None:
+        if getattr(aggregation, "eval_bracketing", TREES) != TREES:
+            warnings.warn(
+                "this aggregation evaluates over other trees than a living graph has, so that its "
+                "own answers are not `value()`; make it with eval_bracketing='carry'",
+                stacklevel=3,
+            )
+        self._x = x.detach().clone()
+        self._op, self._encode, self._decode = _parts(aggregation)
+        self._made_by = _made_by(aggregation)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes there are."""
+        return self._x.shape[0]
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges there are."""
+        return int(self.tree.sizes.sum())
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory of node features, trees and indices."""
+        own = bytes_of([self._x, self._sources])
+        return own + self.tree.num_bytes + self._edges.num_bytes
+
+    @property
+    def x(self) -> Shaped[Tensor, " nodes *feature"]:
+        """The features of all nodes."""
+        return self._x.clone()
+
+    def edge_index(self) -> Int[Tensor, " 2 edges"]:
+        """All edges, target by target, in the order in which the trees hold them."""
+        sources = self._sources[number_of(self.tree.handles())]
+        return torch.stack([sources, torch.repeat_interleave(self.tree.sizes)])
+
+    def add_edges(self, edge_index: Tensor) -> None:
+        """Let edges come: `[2, n]`, columns (source, target)."""
+        edge_index = self._checked_edges(edge_index)
+        source, target = edge_index
+        handles = self.tree.insert(self._messages(source), target)
+        self._remember(number_of(handles), source)
+        self._edges.add(edge_index, handles)
+
+    def remove_edges(self, edge_index: Tensor) -> None:
+        """Let edges go, one per column; a ValueError, and nothing done, if one is not there."""
+        found = self._edges.find(self._checked_edges(edge_index))
+        self.tree.remove(found.handles)
+        self._edges.forget(found)
+
+    def replace_nodes(self, nodes: Integers, x: Shaped[Tensor, " n *feature"]) -> None:
+        """Give nodes other features, which changes what they send along all of their edges."""
+        nodes = as_sets(nodes, self.num_nodes, self._x.device)
+        x = cast(Tensor, rows_like(self._x, x))
+        if x.shape[0] != nodes.numel() or nodes.unique().numel() != nodes.numel():
+            raise ValueError(
+                f"{x.shape[0]} rows for {nodes.numel()} nodes, {nodes.unique().numel()} of them "
+                "different; expected one row each, and each node once"
+            )
+        which, handles = self._edges.leaving(nodes)
+        with torch.no_grad():
+            self.tree.replace(handles, self._encode(x[which]))
+        self._x[nodes] = x
+
+    def add_nodes(self, x: Shaped[Tensor, " n *feature"]) -> Int[Tensor, " n"]:
+        """New nodes, without edges; returns their numbers."""
+        x = cast(Tensor, rows_like(self._x, x))
+        self._x = torch.cat([self._x, x])
+        return self.tree.add_sets(x.shape[0])
+
+    @torch.no_grad()
+    def value(self, nodes: Integers | None = None) -> Tensor:
+        """What each node has gathered, or those asked for: `[nodes, *feature]`."""
+        return cast(Tensor, self._decode(self.tree.value(nodes)))
+
+    @torch.no_grad()
+    def recomputed(self) -> Tensor:
+        """The same as `value()`, folded from scratch over the same trees."""
+        return cast(Tensor, self._decode(self.tree.rebuilt().value()))
+
+    def spread(
+        self,
+        num_bracketings: int = 8,
+        generator: torch.Generator | None = None,
+        decode: Callable[..., State] | None = None,
+    ) -> BracketingSpread:
+        """How far other merge orders would be from `value()`, node by node."""
+        outputs = decode or self._decode
+        return self.tree.spread(num_bracketings, generator, outputs)
+
+    def save(self, folder: Path | str) -> None:
+        """Write everything but the aggregation: whole or not at all, with checksums."""
+        tensors, state = self.tree.packed()
+        tensors |= {"x": self._x, "sources": self._sources}
+        save_living(folder, "dynamic-aggregation", self._made_by, tensors, state)
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path | str,
+        aggregation: Aggregating,
+        device: torch.device | str | None = None,
+    ) -> "DynamicAggregation":
+        """What was saved; `aggregation` must be what it was.
+
+        It lives on `device`, or where the operator's identity is.
+        """
+        graph = cls.__new__(cls)
+        saved = load_living(folder, "dynamic-aggregation", _made_by(aggregation), device)
+        graph._begin(aggregation, saved.tensors["x"])
+        graph.tree = FoldTree.unpacked(graph._op, saved)
+        graph._sources = saved.tensors["sources"]
+        graph._edges = EdgeTable(graph.edge_index(), graph.tree.handles())
+        return graph
+
+    @torch.no_grad()
+    def _messages(self, sources: Tensor) -> State:
+        return self._encode(self._x[sources])
+
+    def _remember(self, numbers: Tensor, sources: Tensor) -> None:
+        needed = int(numbers.max()) + 1 if numbers.numel() else 0
+        if needed > self._sources.numel():
+            room = max(needed, 2 * self._sources.numel()) - self._sources.numel()
+            self._sources = torch.cat([self._sources, self._sources.new_zeros(room)])
+        self._sources[numbers] = sources
+
+    def _checked_edges(self, edge_index: Tensor) -> Tensor:
+        if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+            raise ValueError(f"edge_index has shape {tuple(edge_index.shape)}; expected [2, edges]")
+        if edge_index.dtype not in INTEGER_TYPES:
+            raise ValueError(f"edge_index is {edge_index.dtype}; expected integers")
+        edge_index = edge_index.to(self._x.device).long()
+        wrong = edge_index[(edge_index < 0) | (edge_index >= self.num_nodes)]
+        if wrong.numel():
+            raise ValueError(
+                f"edge_index names node {int(wrong[0])}, but there are {self.num_nodes} nodes; "
+                "`add_nodes` makes more"
+            )
+        return edge_index
+
+
+def _parts(
+    aggregation: Aggregating,
+) -> tuple[Monoid, Callable[..., State], Callable[..., State]]:
+    """The operator, what turns rows into elements, and what turns elements into outputs."""
+
+    def unchanged(state: State) -> State:
+        return state
+
+    if isinstance(aggregation, LCMAggregation):
+        project = aggregation.project
+        return aggregation.operator, project or unchanged, unchanged
+    if isinstance(aggregation, MonoidAggregation):
+        monoid = aggregation.monoid
+        return monoid, monoid.encode, monoid.decode
+    if isinstance(aggregation, Monoid):
+        return aggregation, unchanged, unchanged
+    raise ValueError(
+        f"got a {type(aggregation).__name__}; expected an LCMAggregation, a MonoidAggregation or a "
+        "monoid: others have no operator to update with"
+    )
+
+
+def _made_by(aggregation: Aggregating) -> list[object]:
+    """All that the states of a graph depend on, apart from its nodes and edges."""
+    return [_parts(aggregation)[0], getattr(aggregation, "project", None)]

@@ -1,0 +1,5 @@
+"""`python -m treefold.lab.cli` is `treefold`."""
+
+from treefold.lab.cli.entry import main
+
+main()

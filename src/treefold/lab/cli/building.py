@@ -1,0 +1,84 @@
+"""What `treefold data build` does."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.progress import MofNCompleteColumn
+
+from treefold.lab.cli.counting import bar_or_lines
+
+if TYPE_CHECKING:
+    from treefold.lab.tasks.realworld.building import Built
+    from treefold.lab.tasks.realworld.building import Progress as Told
+
+NUM_SHOWN = 10
+"""Left-out entries that are printed; all of them go to a file."""
+
+
+def build_zinc_data(table: Path, out: Path) -> None:
+    """Molecules from a table."""
+    with _needed("rdkit", "networkx"):
+        from treefold.lab.tasks.realworld.build_zinc import build_zinc
+
+    with told_count("molecules") as told:
+        built = build_zinc(table, out, told)
+    _say(built, out)
+
+
+def build_superpixel_data(
+    source: Path,
+    out: Path,
+    labels: Path | None,
+    at_most: int | None,
+    compactness: float | None,
+) -> None:
+    """Images as superpixels."""
+    with _needed("skimage", "PIL"):
+        from treefold.lab.tasks.realworld.build_superpixels import build_superpixels
+
+    with told_count("images") as told:
+        built = build_superpixels(
+            source, out, labels=labels, at_most=at_most, compactness=compactness, progress=told
+        )
+    _say(built, out)
+
+
+def _say(built: "Built", out: Path) -> None:
+    """What came of it, once our loader has read all of it."""
+    from treefold.lab.tasks.realworld.building import LEFT_OUT, built_task
+
+    task = built_task(built.name, out)
+    sizes = "  ".join(f"{split} {len(task.split(split, out)):,}" for split in built.sizes)
+    print(f"{built.folder} has {sizes} graphs")
+    if built.left_out:
+        print(f"{len(built.left_out):,} were left out; see {built.folder / LEFT_OUT}")
+        for entry in built.left_out[:NUM_SHOWN]:
+            print(f"  {entry}")
+        if len(built.left_out) > NUM_SHOWN:
+            print(f"  and {len(built.left_out) - NUM_SHOWN:,} more")
+    print(f"to use it: treefold compare {built.name} --data {out}")
+
+
+@contextmanager
+def _needed(*packages: str) -> Iterator[None]:
+    """Say what to install where a package is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in packages:
+            raise
+        raise ValueError(
+            f"building this needs {error.name}; pip install 'treefold[build]'"
+        ) from None
+
+
+def told_count(what: str) -> AbstractContextManager["Told"]:
+    """A bar on a terminal; elsewhere a line for every tenth."""
+    return bar_or_lines(
+        what,
+        (MofNCompleteColumn(),),
+        lambda done, total: f"{done:,} of {total:,} {what}",
+        first=1,
+    )

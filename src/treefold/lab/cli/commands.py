@@ -1,0 +1,217 @@
+"""What the commands on single runs do. Imported only when one of them is called: it needs torch."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from treefold.aggr import AGGREGATORS
+from treefold.algebra import law_report
+from treefold.lab.cli.display import choose_display
+from treefold.lab.cli.watching import watch
+from treefold.lab.experiments.build import routine_of
+from treefold.lab.experiments.catalogue import FAMILIES, find_experiment
+from treefold.lab.experiments.loading import experiment_of, model_at, names_checkpoint, run_of
+from treefold.lab.experiments.overrides import override
+from treefold.lab.experiments.replanning import replan
+from treefold.lab.experiments.run import run
+from treefold.lab.runs import Record, found_record, num_cores
+from treefold.lab.tasks import SET_TASKS
+from treefold.lab.runs.precision import FULL
+from treefold.lab.runs.signals import stop_on_signals
+from treefold.lab.runs.violations import inputs_of, laws_of, states_of
+from treefold.lab.runs.world import World, under_torchrun
+
+if TYPE_CHECKING:
+    from treefold.lab.cli.options import Machine
+
+MOST_SEEDS = 1 << 43
+"""Every part of the data has a generator of its own, whose number takes 20 bits more."""
+LONGEST_NAME = 200
+"""In bytes; file systems take 255, and a manifest's name is longer than a folder's."""
+
+
+def list_everything() -> None:
+    """Print names, ready to be copied into other commands."""
+    print("experiments")
+    for family in FAMILIES.values():
+        for name, experiments in family.experiments.items():
+            rows = ", ".join(row.name.partition("/")[2] for row in experiments("smoke"))
+            others = ", ".join(family.extra_rows.get(name, ()))
+            print(f"  {name}: {rows}" + (f"; by name only: {others}" if others else ""))
+    for kind, family in FAMILIES.items():
+        print(f"presets for {kind}")
+        for name, preset in family.presets.items():
+            print(f"  {name}: {preset.about}")
+    print(f"aggregators, each a row of {', '.join(SET_TASKS)} too\n  {', '.join(AGGREGATORS)}")
+
+
+def train_rows(
+    recipe: str,
+    preset: str,
+    seed: int,
+    out: Path,
+    assignments: list[str],
+    machine: "Machine",
+    json_lines: bool,
+) -> None:
+    """Train the rows that a name stands for, one after the other."""
+    changed = [override(found, assignments) for found in find_experiment(recipe, preset)]
+    checked_seed(seed)
+    world = world_of(machine)
+    threads = torch.get_num_threads()
+    with (
+        choose_display(json_lines, silent=world.rank > 0) as display,
+        stop_on_signals() as stop,  # between two rows as well
+    ):
+        for experiment, overrides in changed:
+            folder = run_folder(out, experiment.name, preset, seed, assignments, world.precision)
+            torch.set_num_threads(_threads_of(folder, machine) or threads)
+            record = run(
+                experiment,
+                preset=preset,
+                seed=seed,
+                folder=folder,
+                world=world,
+                overrides=overrides,
+                watcher=watch(display, experiment.name, experiment),
+                stop=stop,
+            )
+            display.finish(experiment.name, in_short(record))
+
+
+def _threads_of(folder: Path, machine: "Machine") -> int | None:
+    """With how many threads the run that is there was begun, if nobody asks for another number."""
+    record = None if _asks_for_threads(machine) else found_record(folder)
+    return None if record is None else record.machine.get("threads")
+
+
+def resume_run(folder: Path, machine: "Machine", epochs: int | None = None) -> None:
+    """Go on with a run, from what its record says; until it has had `epochs`, if given."""
+    if names_checkpoint(folder):
+        raise ValueError(
+            f"{folder} is one checkpoint, but a run goes on from its last one; give its folder, "
+            f"{run_of(folder)}"
+        )
+    folder = run_of(folder)
+    record = Record.read(folder)
+    world = world_of(machine, record.machine)
+    if epochs is not None:
+        world.first(lambda: replan(folder, epochs))
+        record = Record.read(folder)
+    experiment = experiment_of(record)
+    with choose_display(json_lines=False, silent=world.rank > 0) as display:
+        watcher = watch(display, record.name, experiment)
+        record = run(
+            experiment,
+            preset=record.preset,
+            seed=record.seed,
+            folder=folder,
+            world=world,
+            watcher=watcher,
+            elsewhere=True,
+        )
+        display.finish(record.name, in_short(record))
+
+
+def evaluate_run(path: Path, sizes: str | None, seed: int | None, machine: "Machine") -> None:
+    """Score a checkpoint, the best if none is named: a line per size, or other case of the task."""
+    record = Record.read(run_of(path))
+    experiment = experiment_of(record)
+    routine = routine_of(experiment, record.seed if seed is None else checked_seed(seed))
+    wanted = routine.cases(sizes)
+    begun = {name: value for name, value in record.machine.items() if name == "precision"}
+    model = model_at(path, experiment)
+    world = world_of(machine, begun)
+    placed = world.place(model)
+    scores = {}
+    for case in wanted:
+        with torch.no_grad():
+            scores[case] = routine.score(placed, case, world.device)
+        label, value = routine.shown(case, scores[case]).values()
+        print(f"{label:>8}  {value:.4f}", flush=True)
+    for name, value in routine.metrics(scores).items():
+        if "@" in name:
+            print(f"{name}  {value:.4f}")
+
+
+def print_laws(path: Path, num_draws: int) -> None:
+    """Print a law report on states that the run's operator really meets."""
+    record = Record.read(run_of(path))
+    experiment = experiment_of(record)
+    # In float32 whatever it was trained in: what is asked is how far the operator itself is off.
+    model = model_at(path, experiment).float()
+    with torch.no_grad():
+        folded = routine_of(experiment, record.seed).folded(model, torch.device("cpu"))
+    if folded is None or not laws_of(folded.aggregator)[0]:
+        raise ValueError(f"{record.name} learns no operator; its laws hold or not by definition")
+    laws, op = laws_of(folded.aggregator)
+    generator = torch.Generator().manual_seed(0)
+    states, inputs = states_of(*folded), inputs_of(folded.rows, folded.groups)
+    print(law_report(op, states, laws, num_draws=num_draws, generator=generator, inputs=inputs))
+
+
+def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:
+    """Processes, devices and threads, as the command line asks, or else as a run was begun."""
+    begun = begun or {}
+    processes = machine.processes
+    if processes is None and not under_torchrun():
+        processes = begun.get("processes", 1)
+    if processes is not None and processes < 1:
+        raise ValueError(f"--processes is {processes}; expected 1 or more")
+    threads = machine.threads
+    if not _asks_for_threads(machine):
+        share = num_cores() // (processes or 1)
+        threads = begun.get("threads", max(1, share))
+    if threads is not None:
+        if threads < 1:
+            raise ValueError(f"--threads is {threads}; expected 1 or more")
+        torch.set_num_threads(threads)
+    device, precision = (
+        getattr(machine, name) or begun.get(name, usual)
+        for name, usual in (("device", "cpu"), ("precision", FULL))
+    )
+    return World(device, precision, processes)
+
+
+def _asks_for_threads(machine: "Machine") -> bool:
+    """Whether somebody has said how many threads there are to be."""
+    return machine.threads is not None or "OMP_NUM_THREADS" in os.environ
+
+
+def checked_seed(seed: int) -> int:
+    """The seed, or a ValueError if generators do not take it."""
+    if not 0 <= seed < MOST_SEEDS:
+        raise ValueError(f"--seed is {seed}; expected 0 or more, and less than 2^43")
+    return seed
+
+
+def run_folder(
+    out: Path,
+    name: str,
+    preset: str,
+    seed: int,
+    assignments: list[str],
+    precision: str = FULL,
+) -> Path:
+    """Where a run goes: overrides are part of its name, and so is an unusual precision."""
+    return out / name / variant_name(preset, assignments, precision) / f"seed-{seed}"
+
+
+def variant_name(preset: str, assignments: list[str], precision: str = FULL) -> str:
+    """A preset with overrides as the name of a folder; long ones end in a digest of all."""
+    changes = [*assignments, *([] if precision == FULL else [f"precision={precision}"])]
+    name = preset + "".join(f",{item.replace('/', '_')}" for item in sorted(changes))
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+    start = name.encode()[: LONGEST_NAME - len(digest) - 1].decode(errors="ignore")
+    return f"{start},{digest}"
+
+
+def in_short(record: Record) -> str:
+    """A record's main numbers in a line."""
+    numbers = [f"{key} {value:.3f}" for key, value in record.metrics.items() if "@" in key]
+    return f"{'  '.join(numbers)}  ({record.epochs} epochs, {record.seconds:.0f} s)"

@@ -1,0 +1,40 @@
+"""What `treefold data` does: fetch official files with a bar, then convert them."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from rich.progress import DownloadColumn, TransferSpeedColumn
+
+from treefold.lab.cli.counting import bar_or_lines
+from treefold.lab.tasks.realworld import GRAPH_TASKS, Fetched, data_folder, fetch
+from treefold.lab.tasks.realworld.download import Progress as Told
+from treefold.lab.tasks.splits import SPLITS
+
+
+def fetch_data(name: str, into: Path | None, sha256: str | None) -> None:
+    """Fetch a data set, say what came, and see that it can be read."""
+    with told_progress(name) as told:
+        fetched = fetch(name, into, sha256=sha256, progress=told)
+    print(_said(name, fetched), flush=True)
+    task = GRAPH_TASKS[name]()
+    sizes = {split: len(task.split(split, into)) for split in SPLITS}
+    print("  ".join(f"{split} {size:,}" for split, size in sizes.items()) + " graphs")
+    if into is not None and into.expanduser() != data_folder():
+        print(f"to use it, set TREEFOLD_DATA={into}")
+
+
+def _said(name: str, fetched: Fetched) -> str:
+    if not fetched.downloaded:
+        return f"{name} is in {fetched.folder}, whole; nothing was downloaded"
+    return f"{name} is now in {fetched.folder}; SHA-256 of its archive {fetched.sha256}"
+
+
+def told_progress(name: str) -> AbstractContextManager[Told]:
+    """A bar on a terminal; elsewhere a line for every tenth, or every 100 MB."""
+
+    def line(done: int, total: int | None) -> str:
+        of = f" of {total / 1e6:,.1f}" if total else ""
+        return f"{name}: {done / 1e6:,.1f}{of} MB"
+
+    columns = (DownloadColumn(), TransferSpeedColumn())
+    return bar_or_lines(name, columns, line, step=100_000_000)

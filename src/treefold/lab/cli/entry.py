@@ -1,0 +1,19 @@
+"""The entry point: says what to install where the command line's own packages are missing."""
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from treefold.lab.cli.app import app
+        from treefold.lab.cli.errors import stop_printing
+    except ModuleNotFoundError as error:
+        if error.name not in ("cyclopts", "rich"):
+            raise
+        raise SystemExit(
+            f"treefold: the command line needs {error.name}; pip install 'treefold[train,report]'"
+        ) from None
+    try:
+        app()
+    except BrokenPipeError:  # whoever read our output, such as `head`, has seen enough
+        stop_printing()
+        raise SystemExit(1) from None

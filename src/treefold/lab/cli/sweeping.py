@@ -1,0 +1,275 @@
+"""Sweeps: many runs from a manifest, several at once, each in a process of its own."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from treefold.lab.cli.commands import in_short, run_folder, variant_name
+from treefold.lab.cli.display import Display, choose_display
+from treefold.lab.cli.errors import INTERRUPTED
+from treefold.lab.experiments.build import require_aggregator, routine_of
+from treefold.lab.experiments.catalogue import find_experiment, find_preset
+from treefold.lab.experiments.overrides import override
+from treefold.lab.runs import (
+    Record,
+    UnreadableRecord,
+    as_json,
+    check_writable,
+    num_cores,
+    write_atomically,
+)
+from treefold.lab.runs.record import FILE_NAME
+from treefold.lab.runs.precision import FULL, check_precision
+
+if TYPE_CHECKING:
+    from treefold.lab.cli.options import Machine
+
+
+@dataclass(frozen=True)
+class Job:
+    """One line of a manifest: a run to be made."""
+
+    name: str
+    preset: str
+    seed: int
+    out: str
+    assignments: tuple[str, ...]
+    device: str = "cpu"
+    precision: str = FULL
+
+    @property
+    def title(self) -> str:
+        """What to call it on the screen."""
+        return f"{self.name} seed {self.seed}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the run goes."""
+        changes = list(self.assignments)
+        return run_folder(
+            Path(self.out), self.name, self.preset, self.seed, changes, self.precision
+        )
+
+    def command(self) -> list[str]:
+        """The command that makes the run."""
+        sets = [part for item in self.assignments for part in ("--set", item)]
+        return [
+            *(sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", "train", self.name),
+            *("--preset", self.preset, "--seed", str(self.seed), "--out", self.out),
+            *("--device", self.device, "--precision", self.precision),
+            *("--threads", "1", "--json-lines", *sets),
+        ]
+
+    def is_finished(self) -> bool:
+        """Whether the run is there, with everything evaluated that the recipe asks for."""
+        record = self.record()
+        if record is None or record.status != "finished":
+            return False
+        experiment = find_experiment(self.name, self.preset)[0]
+        wanted = override(experiment, list(self.assignments))[0].recipe()
+        return record.recipe == as_json(wanted)
+
+    def record(self) -> Record | None:
+        """The run's record, if it has one that can be read."""
+        try:
+            return Record.read(self.folder) if (self.folder / FILE_NAME).exists() else None
+        except UnreadableRecord:
+            return None  # training will say what is wrong, or begin it anew
+
+
+def sweep_rows(
+    recipe: str,
+    preset: str,
+    seeds: int | None,
+    out: Path,
+    assignments: list[str],
+    workers: int | None,
+    slurm: list[str] | None,
+    machine: "Machine",
+) -> None:
+    """Make every run that is not finished yet; fails if any of them does."""
+    if workers is not None and workers < 1:
+        raise ValueError(f"--workers is {workers}; expected 1 or more")
+    jobs = list(manifest(recipe, preset, seeds, out, assignments, machine))
+    lines = "".join(json.dumps(asdict(job)) + "\n" for job in jobs)
+    check_writable(out)
+    variant = variant_name(preset, assignments, machine.precision or FULL)
+    name = f"{recipe.replace('/', '-')}-{variant}.manifest.jsonl"
+    write_atomically(out / name, lines.encode())
+    left = [job for job in jobs if not job.is_finished()]
+    print(f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished already", flush=True)
+    if slurm is not None:
+        submit(left, slurm, out)
+        return
+    failed = run_here(left, workers or num_cores())
+    if failed:
+        raise RuntimeError(
+            f"{len(failed)} of {len(left)} runs failed: {', '.join(failed)}; "
+            "the same command goes on with them"
+        )
+
+
+def manifest(
+    recipe: str,
+    preset: str,
+    seeds: int | None,
+    out: Path,
+    assignments: list[str],
+    machine: "Machine",
+) -> Iterator[Job]:
+    """The runs of a sweep, seed by seed; wrong names and values and missing data are found
+    out here."""
+    device, precision = machine.device or "cpu", machine.precision or FULL
+    check_precision(precision, device)
+    count = find_preset(recipe, preset).num_seeds if seeds is None else seeds
+    if count < 1:
+        raise ValueError(f"{count} seeds; expected 1 or more")
+    for seed in range(count):
+        for experiment in find_experiment(recipe, preset):
+            changed, _ = override(experiment, assignments)
+            require_aggregator(changed)
+            routine_of(changed, seed).require_data()
+            where = (str(out), tuple(assignments), device, precision)
+            yield Job(experiment.name, preset, seed, *where)
+
+
+def run_here(jobs: list[Job], workers: int) -> list[str]:
+    """Run the jobs on this machine, `workers` at once; gives the titles of those that failed.
+
+    Ctrl-C and SIGTERM are passed on to the runs, which save before they go.
+    """
+    children = Children()
+    with (
+        choose_display(json_lines=False) as display,
+        _sigterm_as_interrupt(),
+        ThreadPoolExecutor(workers) as pool,  # waits for its threads, and so for the runs
+    ):
+        try:
+            codes = list(pool.map(lambda job: _run(job, display, children), jobs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            children.stop()
+            raise
+    return [job.title for job, code in zip(jobs, codes, strict=True) if code]
+
+
+class Children:
+    """The processes of a sweep; once they are stopped, no more are started."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[str] | None] = set()
+        self._stopped, self._lock = False, threading.Lock()
+
+    @contextmanager
+    def start(self, command: list[str]) -> Iterator["subprocess.Popen[str] | None"]:
+        """A process that is known to be running inside."""
+        with self._lock:
+            if self._stopped:
+                child = None
+            else:
+                child = subprocess.Popen(
+                    command,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+                    start_new_session=True,  # Ctrl-C reaches us, and we ask the children to stop
+                )
+                self._running.add(child)
+        try:
+            yield child
+        finally:
+            with self._lock:
+                self._running.discard(child)
+
+    @property
+    def are_stopped(self) -> bool:
+        """Whether they have been asked to."""
+        return self._stopped
+
+    def stop(self) -> None:
+        """Ask all to save and go."""
+        with self._lock:
+            self._stopped = True
+            for child in filter(None, self._running):
+                child.terminate()
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Inside, SIGTERM is what Ctrl-C is."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can hear signals
+        return
+    usual = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
+
+
+def _run(job: Job, display: Display, children: Children) -> int:
+    errors: list[str] = []
+    with children.start(job.command()) as child:
+        if child is None:
+            return INTERRUPTED
+        reader = threading.Thread(target=lambda: errors.extend(child.stderr or ()), daemon=True)
+        reader.start()
+        for line in child.stdout or ():
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if event.get("kind") in ("step", "epoch", "evaluated"):
+                display.show(job.title, event)
+        code = child.wait()
+        reader.join()
+    record = job.record()
+    if record is not None and record.status == "finished":
+        display.finish(job.title, in_short(record))
+        return 0
+    reason = errors[-1].strip() if errors else f"exit code {code}"
+    if children.are_stopped:  # perhaps before the run could listen to signals
+        code, reason = INTERRUPTED, reason if errors else "stopped before it began"
+    display.finish(job.title, reason if code == INTERRUPTED else f"failed: {reason}")
+    return code
+
+
+def submit(jobs: list[Job], parameters: list[str], out: Path) -> None:
+    """Hand the jobs to SLURM, one each; the same command later skips what is done."""
+    try:
+        import submitit
+    except ImportError:
+        raise ValueError("SLURM needs submitit: pip install 'treefold[slurm]'") from None
+    settings = dict(item.partition("=")[::2] for item in parameters)
+    cluster = settings.pop("cluster", "slurm")
+    if cluster == "slurm" and shutil.which("sbatch") is None:
+        raise ValueError(
+            "--slurm is given, but there is no sbatch here; call it where jobs are submitted, or "
+            "leave out --slurm"
+        )
+    executor = submitit.AutoExecutor(folder=out / "slurm", cluster=cluster)
+    try:
+        executor.update_parameters(
+            **{
+                key
+                if key.startswith(("mem", "timeout", "cpus", "gpus", "tasks", "nodes", "slurm"))
+                else f"slurm_{key}": int(value) if value.isdigit() else value
+                for key, value in settings.items()
+            }
+        )
+    except (NameError, RuntimeError, TypeError) as error:  # as submitit refuses them
+        raise ValueError(f"--slurm {' '.join(parameters)}: {error}") from None
+    for job in jobs:
+        submitted = executor.submit(subprocess.run, job.command(), check=True)
+        print(f"{job.title}: submitted as {submitted.job_id}", flush=True)

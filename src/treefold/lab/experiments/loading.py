@@ -1,0 +1,84 @@
+"""From a run's folder back to its trained network."""
+
+from pathlib import Path
+
+from torch import nn
+
+from treefold.checkpoints import Checkpoint, CheckpointStore
+from treefold.lab.experiments.build import build_model
+from treefold.lab.experiments.recipe import Experiment, experiment_from_recipe
+from treefold.lab.experiments.trainer import CHECKPOINTS
+from treefold.lab.runs import Record
+from treefold.lab.runs.state import restore
+
+
+def load_model(path: Path | str) -> nn.Module:
+    """The trained network of a run, ready to evaluate.
+
+    `path` is the run's folder, for the parameters that did best on validation, or one of its
+    checkpoints.
+    """
+    path = Path(path)
+    return model_at(path, experiment_of(Record.read(run_of(path))))
+
+
+def model_at(path: Path, experiment: Experiment) -> nn.Module:
+    """The network of a run, ready to evaluate: its best, or that of the checkpoint `path` names.
+
+    Its parameters have the type they were trained in: float64 for the precision 64-true.
+    """
+    if not names_checkpoint(path):
+        return best_model(run_of(path), experiment)
+    return _restored(CheckpointStore.read(path), experiment)
+
+
+def best_model(folder: Path, experiment: Experiment) -> nn.Module:
+    """The network of a run with its best parameters, ready to evaluate."""
+    checkpoint = CheckpointStore(folder / CHECKPOINTS, "best").load()
+    if checkpoint is None:
+        done = Record.read(folder).status == "finished"
+        raise ValueError(
+            f"{folder} is a record without its weights; give the folder in which it was trained"
+            if done
+            else f"{folder} has no best checkpoint yet; train it first"
+        )
+    return _restored(checkpoint, experiment)
+
+
+def names_checkpoint(path: Path) -> bool:
+    """Whether a path is that of a file among a run's checkpoints."""
+    return path.parent.name == CHECKPOINTS and path.is_file()
+
+
+def run_of(path: Path) -> Path:
+    """The run folder that a path means: itself, its folder of checkpoints, or one of these."""
+    if names_checkpoint(path):
+        return path.parent.parent
+    return path.parent if path.name == CHECKPOINTS and path.is_dir() else path
+
+
+def experiment_of(record: Record) -> Experiment:
+    """The experiment that a record describes."""
+    try:
+        return experiment_from_recipe(record.name, record.recipe)
+    except (KeyError, TypeError, AttributeError) as error:
+        what = f"lacks {error}" if isinstance(error, KeyError) else f"does not fit: {error}"
+        raise ValueError(
+            f"the recipe in the record of {record.name} {what}; expected one that `treefold "
+            "train` has written"
+        ) from None
+
+
+def _restored(checkpoint: Checkpoint, experiment: Experiment) -> nn.Module:
+    model = _typed_as(checkpoint, build_model(experiment))
+    restore(checkpoint, rng=False, model=model)
+    return model.eval()
+
+
+def _typed_as(checkpoint: Checkpoint, model: nn.Module) -> nn.Module:
+    types = {
+        value.dtype
+        for name, value in checkpoint.tensors.items()
+        if name.startswith("model/") and value.is_floating_point()
+    }
+    return model.to(types.pop()) if len(types) == 1 else model

@@ -1,0 +1,275 @@
+"""Recipes: everything a run depends on, as frozen dataclasses that go into its record."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from treefold.names import by_name, require_one_of
+from treefold.lab.tasks import SET_TASKS
+from treefold.lab.tasks.multitask import MultiTask
+from treefold.lab.tasks.realworld import CIFAR10, MNIST, ZINC, MolHIV
+
+T = TypeVar("T")
+
+OPTIMIZERS = ("adam", "adamw")
+SCHEDULES = ("constant", "one-cycle", "cosine", "plateau")
+_ADDED = {"added": True}
+"""Of fields that old records lack: left out of a recipe that does not use them, so that the old and
+the new record of a recipe are the same."""
+
+
+def _require_positive(part: str, settings: Any, names: Iterable[str]) -> None:
+    for name in names:
+        if not 0 < getattr(settings, name) < math.inf:
+            raise ValueError(
+                f"{part}.{name} is {getattr(settings, name)}; expected a number more than 0"
+            )
+
+
+@dataclass(frozen=True)
+class AggregatorChoice:
+    """An aggregator by name, with the options of its constructor; `oracle` is the exact monoid."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Model:
+    """The network around the aggregator."""
+
+    channels: int = 128
+
+    def __post_init__(self) -> None:
+        _require_positive("model", self, ["channels"])
+
+
+@dataclass(frozen=True)
+class MultiTaskModel:
+    """PNA's multi-task network; the aggregator may also be gcn, gat or gin, which have no towers.
+
+    `divide` gives each tower its share of the channels, otherwise each has all. `readout` is
+    set2set or the name of an aggregator.
+    """
+
+    channels: int = 16
+    towers: int = 4
+    divide: bool = True
+    readout: str = "set2set"
+    linear_output: bool = field(default=False, metadata=_ADDED)
+    """Answers without PNA's leaky ReLU, on whose flat side the Laplacian easily ends up."""
+    starts_as_copy: bool = field(default=False, metadata=_ADDED)
+    """The GRU begins as nearly a copy of a node's state; PNA's forgets it after some layers."""
+    starts_loud: bool = field(default=False, metadata=_ADDED)
+    """The head for nodes begins with He's weights; PNA's are too small by a factor of the width."""
+
+    def __post_init__(self) -> None:
+        _require_positive("model", self, ["channels", "towers"])
+
+
+@dataclass(frozen=True)
+class TowerModel:
+    """PNA's network for ZINC and superpixels.
+
+    The last layer goes from `channels` to `out_channels`. `edge_channels` is how wide the rows of
+    edges are; 0 leaves edge features out. `divide` gives each tower its share of the channels,
+    otherwise each has all.
+    """
+
+    channels: int = 75
+    out_channels: int = 70
+    edge_channels: int = 0
+    towers: int = 5
+    divide: bool = True
+    num_layers: int = 4
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_positive("model", self, ["channels", "out_channels", "towers", "num_layers"])
+
+
+@dataclass(frozen=True)
+class PlainModel:
+    """PNA's network for MolHIV: neighbours' states are aggregated as they are."""
+
+    channels: int = 80
+    num_layers: int = 4
+    dropout: float = 0.3
+
+    def __post_init__(self) -> None:
+        _require_positive("model", self, ["channels", "num_layers"])
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to train: sizes, optimiser, schedule, and how often to look."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    optimizer: str = "adam"
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    clip_norm: float | None = None
+    validate_every: int = 1
+    """Epochs from one validation to the next."""
+    patience: int | None = field(default=None, metadata=_ADDED)
+    """Epochs without a better validation after which to stop; None for all epochs."""
+    shuffle: bool = field(default=False, metadata=_ADDED)
+    """Draw batches of graphs afresh in each epoch, unlike PNA on the multi-task benchmark; sets
+    and real graphs are always shuffled."""
+    mixed_sizes: bool = field(default=False, metadata=_ADDED)
+    """Graphs of all sizes in a batch, drawn afresh; PNA's batches on the multi-task benchmark have
+    one size each, and the batch norm of its network is then another one in use."""
+    plateau_patience: int = field(default=5, metadata=_ADDED)
+    """With the schedule `plateau`: how many validations without progress are borne before the
+    learning rate is cut."""
+    plateau_factor: float = field(default=0.5, metadata=_ADDED)
+    """What the schedule `plateau` multiplies the learning rate by."""
+    min_learning_rate: float = field(default=0.0, metadata=_ADDED)
+    """Stop as soon as the schedule `plateau` has gone below it."""
+
+    def __post_init__(self) -> None:
+        _require_positive(
+            "training", self, ["epochs", "batch_size", "learning_rate", "validate_every"]
+        )
+        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
+            raise ValueError(
+                f"training.clip_norm is {self.clip_norm}; expected more than 0, or none"
+            )
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(f"training.patience is {self.patience}; expected 1 or more, or none")
+        if not 0 < self.plateau_factor < 1:
+            raise ValueError(
+                f"training.plateau_factor is {self.plateau_factor}; expected between 0 and 1"
+            )
+        for name in ("weight_decay", "plateau_patience", "min_learning_rate"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"training.{name} is {getattr(self, name)}; expected 0 or more")
+        require_one_of(OPTIMIZERS, self.optimizer, "optimizer")
+        require_one_of(SCHEDULES, self.schedule, "schedule")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Which set sizes are evaluated once the training is done, in batches of how many elements."""
+
+    sizes: tuple[int, ...]
+    elements_per_batch: int = 65_536
+    balanced_sizes: tuple[int, ...] = field(default=(), metadata=_ADDED)
+    """Sizes at which sets with evenly spread answers are evaluated as well."""
+
+    def __post_init__(self) -> None:
+        _require_positive("evaluation", self, ["elements_per_batch"])
+        for name in ("sizes", "balanced_sizes"):
+            smallest = min(getattr(self, name), default=1)
+            if smallest < 1:
+                raise ValueError(f"evaluation.{name} has {smallest}; expected sizes from 1 up")
+
+
+@dataclass(frozen=True)
+class GraphEvaluation:
+    """Which splits are evaluated once the training is done, how many graphs at a time."""
+
+    splits: tuple[str, ...]
+    graphs_per_batch: int = 256
+
+    def __post_init__(self) -> None:
+        _require_positive("evaluation", self, ["graphs_per_batch"])
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A published number: its value, its spread if it came with one, and where it stands."""
+
+    value: float
+    spread: float | None
+    source: str
+
+
+def _as_it_is(experiment: "Experiment") -> "Experiment":
+    return experiment
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One row of a table: a task, an aggregator, a network, and how to train it."""
+
+    name: str
+    task: Any
+    """One of the tasks of a `Kind`, as are `evaluation` and `model`."""
+    aggregator: AggregatorChoice
+    training: Training
+    evaluation: Any
+    model: Any = field(default_factory=Model)
+    reported: dict[str, Reported] = field(default_factory=dict)
+    departures: tuple[str, ...] = ()
+    restate: Callable[["Experiment"], "Experiment"] = field(
+        default=_as_it_is, repr=False, compare=False
+    )
+    """Gives a changed experiment with what is reported and departed from brought up to date."""
+
+    def recipe(self) -> dict[str, Any]:
+        """All of it that decides the numbers, as plain data."""
+        return {
+            "task": {"name": task_name(self.task), **plain(self.task)},
+            "aggregator": plain(self.aggregator),
+            "model": plain(self.model),
+            "training": plain(self.training),
+            "evaluation": plain(self.evaluation),
+        }
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the recipes of related tasks are made of."""
+
+    tasks: Mapping[str, Callable[..., Any]]
+    model: type
+    evaluation: type
+
+
+KINDS = (
+    Kind(SET_TASKS, Model, Evaluation),
+    Kind({"multi-task": MultiTask}, MultiTaskModel, GraphEvaluation),
+    Kind({task.name: task for task in (ZINC, MNIST, CIFAR10)}, TowerModel, GraphEvaluation),
+    Kind({MolHIV.name: MolHIV}, PlainModel, GraphEvaluation),
+)
+
+
+def plain(part: Any) -> dict[str, Any]:
+    """A dataclass as JSON has it: tuples become lists."""
+    found = {
+        entry.name: getattr(part, entry.name)
+        for entry in fields(part)
+        if not entry.metadata.get("added") or getattr(part, entry.name) != entry.default
+    }
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in found.items()}
+
+
+def from_plain(kind: Callable[..., T], entries: Mapping[str, Any]) -> T:
+    """The dataclass that `plain` was given: lists become tuples."""
+    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in entries.items()})
+
+
+def task_name(task: Any) -> str:
+    """The name under which the task is registered."""
+    tasks = ((name, made) for kind in KINDS for name, made in kind.tasks.items())
+    return next(name for name, made in tasks if type(task) is made)
+
+
+def experiment_from_recipe(name: str, recipe: dict[str, Any]) -> Experiment:
+    """The experiment that a record's recipe describes."""
+    entries = dict(recipe["task"])
+    kinds = {task: kind for kind in KINDS for task in kind.tasks}
+    task = entries.pop("name")
+    kind = by_name(kinds, task, "task")
+    return Experiment(
+        name=name,
+        task=from_plain(kind.tasks[task], entries),
+        aggregator=AggregatorChoice(**recipe["aggregator"]),
+        model=from_plain(kind.model, recipe["model"]),
+        training=from_plain(Training, recipe["training"]),
+        evaluation=from_plain(kind.evaluation, recipe["evaluation"]),
+    )

@@ -1,0 +1,74 @@
+"""Another number of epochs for a run that has begun: it goes on for longer, or ends sooner."""
+
+import dataclasses
+from pathlib import Path
+
+from treefold.checkpoints import CheckpointStore
+from treefold.lab.experiments.catalogue import find_experiment
+from treefold.lab.experiments.loading import experiment_of
+from treefold.lab.experiments.published import differences
+from treefold.lab.experiments.recipe import Experiment
+from treefold.lab.experiments.trainer import CHECKPOINTS
+from treefold.lab.runs import Record, as_json, locked
+
+OPEN_ENDED = ("constant", "plateau")
+"""Schedules whose learning rates do not depend on how many epochs are to come."""
+_EPOCHS = "training.epochs"
+
+
+def replan(folder: Path, epochs: int) -> None:
+    """Let the record of a run plan `epochs` epochs; `run` then goes on, or ends, accordingly.
+
+    It becomes the run that a plan of so many epochs would have given, which is why the schedule
+    must not depend on their number.
+    """
+    with locked(folder):
+        record = Record.read(folder)
+        experiment = experiment_of(record)
+        training = experiment.training
+        if epochs == training.epochs:
+            return
+        if training.schedule not in OPEN_ENDED:
+            raise ValueError(
+                f"the learning rate of {folder} follows {training.schedule} over "
+                f"{training.epochs} epochs, and would have been another one all along; train anew "
+                f"with --set {_EPOCHS}={epochs}"
+            )
+        begun = _epochs_begun(folder)
+        if epochs < begun:
+            raise ValueError(
+                f"{folder} has begun epoch {begun}, and {epochs} epochs are asked for; expected "
+                f"{begun} or more"
+            )
+        planned = dataclasses.replace(
+            experiment, training=dataclasses.replace(training, epochs=epochs)
+        )
+        _replanned(record, planned).write(folder)
+
+
+def _epochs_begun(folder: Path) -> int:
+    checkpoint = CheckpointStore(folder / CHECKPOINTS, "last").load()
+    return 1 if checkpoint is None else int(checkpoint.state["progress"]["epoch"])
+
+
+def _replanned(record: Record, planned: Experiment) -> Record:
+    """The record of a run that is to go on, with all that it says of epochs."""
+    epochs, others = planned.training.epochs, dict(record.overrides)
+    others.pop(_EPOCHS, None)
+    (preset,) = find_experiment(record.name, record.preset)
+    departures = [said for said in record.departures if not _is_of_epochs(said)]
+    if record.reported:
+        (paper,) = find_experiment(record.name, "paper")
+        departures += filter(_is_of_epochs, differences(planned, paper))
+    return dataclasses.replace(
+        record,
+        recipe=as_json(planned.recipe()),
+        overrides=others if epochs == preset.training.epochs else {**others, _EPOCHS: epochs},
+        departures=departures,
+        status="running",
+        error=None,
+    )
+
+
+def _is_of_epochs(departure: str) -> bool:
+    return departure.startswith(f"{_EPOCHS} is ")

@@ -1,0 +1,130 @@
+"""The metrics log: `metrics.csv`, one row per epoch, for resuming and for plotting."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from treefold.atomic import append_durably, write_atomically
+
+FILE_NAME = "metrics.csv"
+
+Value: TypeAlias = float | int | str
+
+_INTEGER = re.compile(r"[-+]?\d+")
+_FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf", re.IGNORECASE)
+
+
+class UnreadableLog(ValueError):
+    """A log is there, but it is not a table of text."""
+
+
+class MetricsLog:
+    """The `metrics.csv` of a run folder; a row is on the disk when `append` returns.
+
+    The first row fixes the columns; one that a later row lacks stays empty there. A log that a
+    kill left with half a line at its end is repaired when it is opened.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        lines, torn = _lines(self.path)
+        if torn:
+            write_atomically(self.path, _text(lines))
+        self.columns = _cells(lines[0]) if lines else []
+
+    def append(self, row: Mapping[str, Value]) -> None:
+        """Write one row; it must have an `epoch`, and only columns that the first row had."""
+        if "epoch" not in row:
+            raise ValueError(f"a row of {self.path} needs an epoch; it has {list(row)}")
+        columns = self.columns or list(row)
+        if unknown := [column for column in row if column not in columns]:
+            raise ValueError(
+                f"{self.path} has no columns {unknown}; its first row fixed {columns}: "
+                "leave them out, or give them from the first epoch on"
+            )
+        line = _line(_cell(column, row.get(column, "")) for column in columns)
+        if self.columns:
+            append_durably(self.path, _text([line]))
+        else:
+            write_atomically(self.path, _text([_line(columns), line]))
+            self.columns = columns
+
+    def truncate_after(self, epoch: int) -> None:
+        """Drop the rows of later epochs, so that a run resumed after `epoch` writes them again."""
+        lines, _ = _lines(self.path)
+        rows = zip(lines[1:], self.read(self.path.parent), strict=True)
+        kept = [line for line, row in rows if float(row["epoch"]) <= epoch]
+        if len(kept) == len(lines[1:]):
+            return
+        # Without rows the columns are free again.
+        write_atomically(self.path, _text([lines[0], *kept] if kept else []))
+        self.columns = self.columns if kept else []
+
+    @staticmethod
+    def read(folder: Path) -> list[dict[str, Value]]:
+        """All whole rows, without their empty cells; text that looks like a number is a number."""
+        path = folder / FILE_NAME
+        lines, _ = _lines(path)
+        table = [_cells(line) for line in lines]
+        for number, cells in enumerate(table, start=1):
+            if len(cells) != len(table[0]):
+                raise UnreadableLog(
+                    f"{path} has {len(cells)} cells in line {number}, expected {len(table[0])}; "
+                    "correct that line"
+                )
+        return [
+            {name: _value(cell) for name, cell in zip(table[0], cells, strict=True) if cell}
+            for cells in table[1:]
+        ]
+
+
+def _lines(path: Path) -> tuple[list[str], bool]:
+    """The whole lines of a log, and whether something torn follows them."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return [], False
+    end = data.rfind(b"\n") + 1
+    try:
+        lines = data[:end].decode().split("\n")[:-1]
+    except UnicodeDecodeError as error:
+        raise UnreadableLog(f"{path} is not text ({error}); restore or remove it") from None
+    return lines, end < len(data)
+
+
+def _text(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _line(cells: Iterable[str]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="").writerow(cells)
+    return buffer.getvalue()
+
+
+def _cells(line: str) -> list[str]:
+    return next(csv.reader([line]))
+
+
+def _cell(column: str, value: object) -> str:
+    # The types' own repr: numpy's floats are floats too, but print as np.float64(...).
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return float.__repr__(value)
+    if not isinstance(value, str):
+        raise TypeError(f"{column} is a {type(value).__qualname__}; expected a float, int or str")
+    if "\n" in value or "\r" in value:
+        raise ValueError(f"{column} is {value!r}; a cell of a metrics log is one line")
+    return value
+
+
+def _value(cell: str) -> Value:
+    if _INTEGER.fullmatch(cell):
+        return int(cell)
+    if _FLOAT.fullmatch(cell):
+        return float(cell)
+    return cell

@@ -1,0 +1,148 @@
+"""A record: what a run was, and what came of it. One JSON file, readable without torch."""
+
+import dataclasses
+import datetime
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from treefold.atomic import storage_errors, write_atomically
+from treefold.plain import decode, encode
+from treefold.lab.runs.provenance import commit, hardware, versions
+
+_log = logging.getLogger("treefold")
+
+FILE_NAME = "record.json"
+VERSION = 1
+_RETIRED = (("task", "max_evaluation_size"),)
+"""Part and name of what old recipes hold though it never decided anything: left out where a record
+is read, so that the old and the new record of a recipe are the same."""
+
+Status: TypeAlias = Literal["running", "stopped", "finished", "failed"]
+
+
+class UnreadableRecord(ValueError):
+    """A record is there, but this treefold cannot read it."""
+
+
+class DamagedRecord(UnreadableRecord):
+    """A record is torn, or was never one: nothing can be learned from it."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything needed to repeat a run, and its results.
+
+    `recipe` is the whole recipe with all defaults filled in; `overrides` is what the command line
+    changed in the preset. `reported` holds the published numbers to compare with, by metric, each
+    with its source; `departures` says where the recipe leaves the published one. `machine` is the
+    device, precision, processes and threads; records from before it was kept have none.
+    """
+
+    name: str
+    preset: str
+    seed: int
+    recipe: dict[str, Any]
+    overrides: dict[str, Any] = field(default_factory=dict)
+    reported: dict[str, Any] = field(default_factory=dict)
+    departures: list[str] = field(default_factory=list)
+    commit: str = "unknown"
+    versions: dict[str, str] = field(default_factory=dict)
+    hardware: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    started: str = ""
+    seconds: float = 0.0
+    epochs: int = 0
+    status: Status = "running"
+    error: str | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+    version: int = VERSION
+
+    @classmethod
+    def begun(cls, name: str, preset: str, seed: int, recipe: dict[str, Any]) -> "Record":
+        """Of a run that begins here and now: with commit, versions, hardware and time."""
+        return cls(
+            name=name,
+            preset=preset,
+            seed=seed,
+            recipe=as_json(recipe),
+            commit=commit(),
+            versions=versions(),
+            hardware=hardware(),
+            started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write `record.json` into a run folder, atomically."""
+        # Tuples become lists, as a recipe's types tell them apart; NaN and infinity are spelt out.
+        entries = encode(json.loads(json.dumps(dataclasses.asdict(self))), FILE_NAME)
+        text = json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        write_atomically(folder / FILE_NAME, text.encode(errors="backslashreplace"))
+
+    @classmethod
+    def read(cls, folder: Path) -> "Record":
+        """Read a run folder's `record.json`, or a ValueError that says what is wrong with it."""
+        path = folder / FILE_NAME
+        try:
+            found = decode(json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise ValueError(f"{folder} has no {FILE_NAME}; give a run folder") from None
+        except (TypeError, ValueError) as error:
+            raise DamagedRecord(f"{path} is not JSON ({error}); restore it or run again") from None
+        if not isinstance(found, dict) or found.get("version") != VERSION:
+            version = found.get("version") if isinstance(found, dict) else None
+            raise UnreadableRecord(f"{path} has version {version}; this treefold reads {VERSION}")
+        known = {entry.name for entry in dataclasses.fields(cls)}
+        required = {
+            entry.name
+            for entry in dataclasses.fields(cls)
+            if entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
+        }
+        if unknown := sorted(found.keys() - known):
+            raise UnreadableRecord(
+                f"{path} has unknown entries {unknown}; expected {sorted(known)}"
+            )
+        if missing := sorted(required - found.keys()):
+            raise UnreadableRecord(f"{path} lacks {missing}; it is incomplete")
+        return cls(**{**found, "recipe": _without_retired(found["recipe"])})
+
+
+def as_json(recipe: dict[str, Any]) -> dict[str, Any]:
+    """A recipe as it will be read back from a record."""
+    plain: dict[str, Any] = json.loads(json.dumps(recipe))
+    return plain
+
+
+def _without_retired(recipe: Any) -> Any:
+    for part, name in _RETIRED:
+        if isinstance(recipe, dict) and isinstance(recipe.get(part), dict):
+            kept = {key: value for key, value in recipe[part].items() if key != name}
+            recipe = {**recipe, part: kept}
+    return recipe
+
+
+def found_record(folder: Path) -> Record | None:
+    """The record of a run folder, if it has one; a damaged one is set aside, with a warning."""
+    if not (folder / FILE_NAME).exists():
+        return None
+    try:
+        return Record.read(folder)
+    except DamagedRecord as damage:
+        _log.warning("%s; it is now called %s", damage, set_aside(folder).name)
+        return None
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename a run's damaged record, so that another can be written; gives its new path."""
+    path = folder / f"{FILE_NAME}.damaged"
+    with storage_errors(path):
+        (folder / FILE_NAME).replace(path)
+    return path
+
+
+def find_runs(folder: Path) -> Iterator[Path]:
+    """All run folders below `folder` (itself included), in order."""
+    yield from sorted(path.parent for path in folder.rglob(FILE_NAME))

@@ -1,0 +1,120 @@
+"""The ten random families of graphs, in the order and proportions in which they are mixed."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+from numpy.random import RandomState
+
+from treefold.lab.tasks.multitask.power_law_tree import power_law_tree
+
+
+class Seeded(NamedTuple):
+    """The random numbers of one attempt: its seed, and Python's and NumPy's streams from it."""
+
+    seed: int
+    python: Random
+    numpy: RandomState
+
+    @classmethod
+    def from_seed(cls, seed: int) -> "Seeded":
+        """Both streams at their beginning."""
+        return cls(seed, Random(seed), RandomState(seed))
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of graphs: its share of the mixture, and how one with n nodes is made."""
+
+    name: str
+    share: float
+    build: Callable[[int, Seeded], nx.Graph]
+
+
+def _erdos_renyi(n: int, seeded: Seeded) -> nx.Graph:
+    # networkx starts a stream of its own from the same seed, so its first number is this very
+    # probability, and its first gap, log(1 - u) / log(1 - p) rounded down, hangs on the last bit.
+    # PNA's script has p = (u * n) / n: that draws 46 of the 5,120 training graphs differently.
+    return nx.fast_gnp_random_graph(n, seeded.python.random(), seed=seeded.seed)
+
+
+def _barabasi_albert(n: int, seeded: Seeded) -> nx.Graph:
+    num_edges = int(seeded.python.random() * (n - 1)) + 1
+    return nx.barabasi_albert_graph(n, num_edges, seed=seeded.seed)
+
+
+def _grid(n: int, seeded: Seeded) -> nx.Graph:
+    rows = _largest_divisor_up_to_the_root(n)
+    return nx.grid_2d_graph(rows, n // rows)
+
+
+def _caveman(n: int, seeded: Seeded) -> nx.Graph:
+    caves = _largest_divisor_up_to_the_root(n)
+    return nx.caveman_graph(caves, n // caves)
+
+
+def _tree(n: int, seeded: Seeded) -> nx.Graph:
+    return power_law_tree(n, seeded.seed)
+
+
+def _ladder(n: int, seeded: Seeded) -> nx.Graph:
+    graph = nx.ladder_graph(n // 2)
+    if n % 2:
+        graph.add_edge(0, n - 1)
+    return graph
+
+
+def _line(n: int, seeded: Seeded) -> nx.Graph:
+    return nx.path_graph(n)
+
+
+def _star(n: int, seeded: Seeded) -> nx.Graph:
+    return nx.star_graph(n - 1)
+
+
+def _caterpillar(n: int, seeded: Seeded) -> nx.Graph:
+    seeded.numpy.seed(seeded.seed)
+    backbone = seeded.numpy.randint(1, n)
+    graph = nx.path_graph(backbone)
+    graph.add_edges_from((leaf, seeded.numpy.randint(backbone)) for leaf in range(backbone, n))
+    return graph
+
+
+def _lobster(n: int, seeded: Seeded) -> nx.Graph:
+    seeded.numpy.seed(seeded.seed)
+    backbone = seeded.numpy.randint(1, n)
+    arms = seeded.numpy.randint(backbone + 1, n + 1)
+    graph = nx.path_graph(backbone)
+    graph.add_edges_from((node, seeded.numpy.randint(backbone)) for node in range(backbone, arms))
+    graph.add_edges_from((node, seeded.numpy.randint(backbone, arms)) for node in range(arms, n))
+    return graph
+
+
+FAMILIES = (
+    Family("erdos-renyi", 0.20, _erdos_renyi),
+    Family("barabasi-albert", 0.20, _barabasi_albert),
+    Family("grid", 0.05, _grid),
+    Family("caveman", 0.05, _caveman),
+    Family("tree", 0.15, _tree),
+    Family("ladder", 0.05, _ladder),
+    Family("line", 0.05, _line),
+    Family("star", 0.05, _star),
+    Family("caterpillar", 0.10, _caterpillar),
+    Family("lobster", 0.10, _lobster),
+)
+"""All of them; the order decides which random number draws which."""
+
+_SHARES = np.array([family.share for family in FAMILIES])
+
+
+def draw_family(stream: RandomState) -> int:
+    """The number of a family in `FAMILIES`, drawn by its share."""
+    return int(stream.choice(len(FAMILIES), p=_SHARES))
+
+
+def _largest_divisor_up_to_the_root(n: int) -> int:
+    return next(divisor for divisor in range(math.isqrt(n), 0, -1) if n % divisor == 0)

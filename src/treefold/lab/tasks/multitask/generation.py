@@ -1,0 +1,64 @@
+"""Random graphs one after the other: a counter gives each attempt its seed."""
+
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+
+from treefold.shapes import Bool, Float
+from treefold.lab.tasks.multitask.families import FAMILIES, Seeded, draw_family
+from treefold.lab.tasks.multitask.perturbation import perturb
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnGraph:
+    """A graph without isolated nodes, a number on each node, and the node paths start from."""
+
+    family: int
+    adjacency: Bool[np.ndarray, " n n"]
+    values: Float[np.ndarray, " n"]
+    source: int
+
+
+class GraphStream:
+    """Graphs drawn with the seeds after `counter`, one seed for each attempt.
+
+    An attempt with an isolated node is rejected and tried again in the same family with the next
+    seed. Where the next graph starts therefore depends on all graphs before it.
+    """
+
+    def __init__(self, counter: int) -> None:
+        self.counter = counter
+        self.rejected = 0
+
+    def draw(self, n: int) -> DrawnGraph:
+        """The next graph, with n nodes."""
+        if n < 3:  # of two nodes, the Erdős–Rényi generator never joins its first pair
+            raise ValueError(f"a graph of {n} nodes; expected 3 or more, for every family to exist")
+        seeded = self._next_seed()
+        family = draw_family(seeded.numpy)
+        while True:
+            adjacency, values = _attempt(family, n, seeded)
+            if adjacency.any(1).all():
+                return DrawnGraph(family, adjacency, values, int(seeded.numpy.randint(n)))
+            self.rejected += 1
+            seeded = self._next_seed()
+
+    def _next_seed(self) -> Seeded:
+        self.counter += 1
+        return Seeded.from_seed(self.counter)
+
+
+def _attempt(
+    family: int, n: int, seeded: Seeded
+) -> tuple[Bool[np.ndarray, " n n"], Float[np.ndarray, " n"]]:
+    """A graph of a family, its nodes shuffled and its edges perturbed; and numbers for its nodes.
+
+    The order of these lines is the order in which the streams are used.
+    """
+    graph = FAMILIES[family].build(n, seeded)
+    nodes = list(graph)
+    seeded.python.shuffle(nodes)
+    values = seeded.numpy.uniform(0.0, 1.0, n)
+    noise = seeded.numpy.uniform(0.0, 0.5, (n, n))
+    return perturb(nx.to_numpy_array(graph, nodes, dtype=bool), noise), values

@@ -1,0 +1,77 @@
+"""Scores: one mean squared error for each target, and the two ways to make one number of six."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from treefold.shapes import Float, Int, Shaped
+from treefold.lab.tasks.multitask.graph_data import TARGETS, GraphData
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Mean squared errors, in the order of `TARGETS`."""
+
+    errors: tuple[float, ...]
+
+    @property
+    def log10(self) -> dict[str, float]:
+        """log10 of the error of each target, by name."""
+        return {name: _log10(error) for name, error in zip(TARGETS, self.errors, strict=True)}
+
+    @property
+    def mean_log10(self) -> float:
+        """The mean of the six logarithms: the average of the published table."""
+        return sum(self.log10.values()) / len(TARGETS)
+
+    @property
+    def log10_mean(self) -> float:
+        """The logarithm of the mean of the six errors: the loss, and the published box plot."""
+        return _log10(sum(self.errors) / len(TARGETS))
+
+
+def score(
+    node_answers: Float[Tensor, " nodes _"],
+    graph_answers: Float[Tensor, " graphs _"],
+    to: GraphData,
+) -> Scores:
+    """How far answers for the graphs of `to` are from its targets; each size counts the same."""
+    for name, answers, targets in (
+        ("node", node_answers, to.node_y),
+        ("graph", graph_answers, to.graph_y),
+    ):
+        if answers.shape != targets.shape:
+            raise ValueError(
+                f"{name} answers have shape {tuple(answers.shape)}; "
+                f"expected that of the targets, {tuple(targets.shape)}"
+            )
+    of_nodes = (node_answers.double() - to.node_y.double()).square()
+    of_graphs = (graph_answers.double() - to.graph_y.double()).square()
+    return Scores(tuple(mean_over_sizes(of_nodes, of_graphs, to).tolist()))
+
+
+def mean_over_sizes(
+    of_nodes: Float[Tensor, " nodes 3"], of_graphs: Float[Tensor, " graphs 3"], data: GraphData
+) -> Float[Tensor, " 6"]:
+    """The means of both over the graphs of each size, then over sizes, as PNA weighs them."""
+    sizes = data.sizes
+    node_means = mean_of_means(of_nodes, sizes[data.groups.index])
+    return torch.cat([node_means, mean_of_means(of_graphs, sizes)])
+
+
+def mean_of_means(
+    rows: Shaped[Tensor, " n columns"], kinds: Int[Tensor, " n"]
+) -> Float[Tensor, " columns"]:
+    """The mean over kinds of the mean over the rows of a kind, in double."""
+    names, kind = kinds.unique(return_inverse=True)
+    sums = rows.new_zeros(len(names), rows.shape[1], dtype=torch.float64)
+    sums.index_add_(0, kind, rows.double())
+    return (sums / torch.bincount(kind).unsqueeze(1)).mean(0)
+
+
+def _log10(error: float) -> float:
+    if math.isnan(error):  # answers that are no numbers are as wrong as can be
+        return math.inf
+    return math.log10(error) if error > 0 else -math.inf

@@ -1,0 +1,181 @@
+"""Fetch a data set: download its archive, unpack what is wanted, keep a receipt of it all."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import ssl
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from treefold.names import by_name
+from treefold.lab.runs import remove_leftovers, storage_errors, write_atomically
+from treefold.lab.tasks.realworld.download import (
+    PATIENT,
+    Download,
+    DownloadError,
+    Patience,
+    Progress,
+    download,
+    part_beside,
+)
+from treefold.lab.tasks.realworld.folders import RECEIPT, data_folder, read_receipt
+from treefold.lab.tasks.realworld.sources import SOURCES, ZINC_SUBSET, Source, zinc_index
+from treefold.lab.tasks.realworld.tasks import GRAPH_TASKS
+
+_ARCHIVE = "archive.zip"
+
+
+@dataclasses.dataclass(frozen=True)
+class Fetched:
+    """A data set that is there."""
+
+    folder: Path
+    sha256: str
+    """Of its archive."""
+    downloaded: bool
+    """False if it was there already, and whole."""
+
+
+def fetch(
+    name: str,
+    into: Path | str | None = None,
+    *,
+    sha256: str | None = None,
+    progress: Progress = lambda done, total: None,
+    patience: Patience = PATIENT,
+    context: ssl.SSLContext | None = None,
+) -> Fetched:
+    """Put the official files of a data set in its folder, unless they are there and whole.
+
+    An archive that was fetched here before must come out the same; `sha256` says what it must be
+    the first time.
+    """
+    source = by_name(SOURCES, name, "data set")
+    folder = data_folder(into) / GRAPH_TASKS[name].folder
+    _check_sum(sha256)
+    receipt = read_receipt(folder)
+    before = receipt["sha256"] if receipt else None
+    expected = sha256.lower() if sha256 else source.download.sha256 or before
+    if receipt is None:
+        _refuse_foreign(folder, source)
+    elif receipt["finished"] and before == expected and not damaged(folder, receipt):
+        return Fetched(folder, receipt["sha256"], downloaded=False)
+    wanted = dataclasses.replace(source.download, sha256=expected)
+    digest = _fetch_files(name, wanted, folder, before, progress, patience, context)
+    return Fetched(folder, digest, downloaded=True)
+
+
+def _fetch_files(
+    name: str,
+    wanted: Download,
+    folder: Path,
+    before: str | None,
+    progress: Progress,
+    patience: Patience,
+    context: ssl.SSLContext | None,
+) -> str:
+    archive = folder / _ARCHIVE
+    with storage_errors(folder):
+        for inside in {folder, *((folder / file).parent for file in SOURCES[name].members)}:
+            inside.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(inside)
+    digest = download(wanted, archive, progress, patience, context)
+    try:
+        # Whoever is killed from here on leaves a receipt that says so.
+        _write_receipt(folder, wanted.url, before, {}, finished=False)
+        sums = _unpack(archive, SOURCES[name], folder)
+    finally:
+        archive.unlink()
+    if name == "zinc":
+        sums |= _write_zinc_index(folder)
+    _write_receipt(folder, wanted.url, digest, sums, finished=True)
+    return digest
+
+
+def _write_receipt(
+    folder: Path, url: str, sha256: str | None, files: dict[str, str], *, finished: bool
+) -> None:
+    content = {"url": url, "sha256": sha256, "files": files, "finished": finished}
+    write_atomically(folder / RECEIPT, json.dumps(content, indent=2).encode())
+
+
+def damaged(folder: Path, receipt: dict[str, Any]) -> list[str]:
+    """The files that are missing, or are not what was fetched."""
+    return [
+        name
+        for name, expected in receipt["files"].items()
+        if not (folder / name).is_file() or _sum_of(folder / name) != expected
+    ]
+
+
+def _check_sum(sha256: str | None) -> None:
+    if sha256 is not None and (len(sha256) != 64 or set(sha256.lower()) - set("0123456789abcdef")):
+        raise ValueError(f"the SHA-256 {sha256!r} is not 64 hexadecimal digits")
+
+
+def _refuse_foreign(folder: Path, source: Source) -> None:
+    """Files that were not fetched are someone's own: they are not replaced."""
+    own = [file for file in source.members if (folder / file).exists()]
+    if own:
+        raise ValueError(
+            f"{folder} has {own[0]}, which was not fetched by treefold; it is used as it is. To "
+            "fetch the official files, give another folder with --into, or move it away"
+        )
+
+
+def _unpack(archive: Path, source: Source, folder: Path) -> dict[str, str]:
+    """Only the wanted members, under our own names: no path in an archive is followed."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            sizes = {info.filename: info.file_size for info in opened.infolist()}
+            _check_members(sizes, source)
+            return {
+                file: _unpack_one(opened, member, folder / file)
+                for file, member in source.members.items()
+            }
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise DownloadError(
+            f"{source.download.url} is not a whole zip archive ({error}); try again later"
+        ) from error
+
+
+def _check_members(sizes: dict[str, int], source: Source) -> None:
+    missing = sorted(set(source.members.values()) - sizes.keys())
+    if missing:
+        raise DownloadError(f"{source.download.url} has no {missing[0]}; it is another archive")
+    unpacked = sum(sizes[member] for member in source.members.values())
+    if unpacked > source.max_unpacked:
+        raise DownloadError(
+            f"{source.download.url} unpacks to {unpacked:,} bytes, expected at most "
+            f"{source.max_unpacked:,}"
+        )
+
+
+def _unpack_one(opened: zipfile.ZipFile, member: str, path: Path) -> str:
+    # zipfile stops at the size that was checked, and compares the CRC at the end.
+    with storage_errors(path), part_beside(path) as part:
+        with opened.open(member) as packed, part.open("wb") as file:
+            shutil.copyfileobj(packed, file, 1 << 20)
+            file.flush()
+            os.fsync(file.fileno())
+        digest = _sum_of(part)
+        part.replace(path)
+    return digest
+
+
+def _write_zinc_index(folder: Path) -> dict[str, str]:
+    sums = {}
+    for split in ZINC_SUBSET:
+        content = zinc_index(split).encode()
+        write_atomically(folder / "raw" / f"{split}.index", content)
+        sums[f"raw/{split}.index"] = hashlib.sha256(content).hexdigest()
+    return sums
+
+
+def _sum_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,142 @@
+"""Graphs with one answer each: a whole split in a few compact tensors, cut without a loop."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from treefold.fold import Groups
+from treefold.shapes import Int, Shaped
+from treefold.lab.tasks.cache import Arrays
+from treefold.lab.tasks.ragged import rows_of, starts
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBatch:
+    """Graphs as one graph of many components, ready for a network.
+
+    Nodes are numbered through all graphs; edges point from `edge_index[0]` to `edge_index[1]` and
+    are sorted by the node they point to, so that the messages to a node are consecutive rows.
+    """
+
+    x: Shaped[Tensor, " nodes node_channels"]
+    """Categories as int64, or numbers as float32."""
+    edge_index: Int[Tensor, " 2 edges"]
+    edge_attr: Shaped[Tensor, " edges edge_channels"]
+    """Categories as int64, or numbers as float32."""
+    y: Shaped[Tensor, " graphs"]
+    """A float to be met (or 0 and 1, to be told apart), or the number of a class as int64."""
+    sizes: Int[Tensor, " graphs"]
+    """How many nodes each graph has."""
+
+    def __len__(self) -> int:
+        return self.sizes.numel()
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Which nodes sit together in a graph; `groups.index` is what PyG calls `batch`."""
+        return Groups.from_sizes(self.sizes)
+
+    @cached_property
+    def in_degrees(self) -> Int[Tensor, " nodes"]:
+        """How many edges point to each node: the messages it gets."""
+        return torch.bincount(self.edge_index[1], minlength=self.x.shape[0])
+
+    @cached_property
+    def neighbours(self) -> Groups:
+        """Which edges point to the same node."""
+        return Groups.from_sizes(self.in_degrees)
+
+    def to(self, device: torch.device | str) -> "GraphBatch":
+        """The same graphs on another device."""
+        return GraphBatch(**{name: t.to(device) for name, t in tensors_of(self).items()})
+
+
+@dataclass(frozen=True, eq=False)
+class GraphStore:
+    """Many graphs one after the other, in small number types; nodes are numbered in each graph.
+
+    A store is what is kept, a `GraphBatch` is what a network gets: `store.take(numbers)`.
+    """
+
+    x: Shaped[Tensor, " nodes node_channels"]
+    edge_index: Int[Tensor, " 2 edges"]
+    """Sorted in each graph by the node that an edge points to."""
+    edge_attr: Shaped[Tensor, " edges edge_channels"]
+    y: Shaped[Tensor, " graphs"]
+    sizes: Int[Tensor, " graphs"]
+    num_edges: Int[Tensor, " graphs"]
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "GraphStore":
+        """The store of arrays named like its fields."""
+        return cls(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+
+    def __len__(self) -> int:
+        return self.sizes.numel()
+
+    def take(self, graphs: Int[Tensor, " chosen"]) -> GraphBatch:
+        """The graphs with these numbers, in this order."""
+        nodes, edges = rows_of(self.sizes, graphs), rows_of(self.num_edges, graphs)
+        sizes = self.sizes[graphs]
+        shift = torch.repeat_interleave(starts(sizes), self.num_edges[graphs])
+        return GraphBatch(
+            x=_widened(self.x[nodes]),
+            edge_index=self.edge_index[:, edges] + shift,
+            edge_attr=_widened(self.edge_attr[edges]),
+            y=_widened(self.y[graphs]),
+            sizes=sizes,
+        )
+
+    def arrays(self) -> Arrays:
+        """The same as arrays, for a file."""
+        return {name: tensor.numpy() for name, tensor in tensors_of(self).items()}
+
+    def only(self, graphs: Int[Tensor, " chosen"]) -> "GraphStore":
+        """A store of the graphs with these numbers, in this order."""
+        nodes, edges = rows_of(self.sizes, graphs), rows_of(self.num_edges, graphs)
+        return GraphStore(
+            x=self.x[nodes],
+            edge_index=self.edge_index[:, edges],
+            edge_attr=self.edge_attr[edges],
+            y=self.y[graphs],
+            sizes=self.sizes[graphs],
+            num_edges=self.num_edges[graphs],
+        )
+
+    @cached_property
+    def out_degrees(self) -> Int[Tensor, " nodes"]:
+        """How many edges leave each node."""
+        return self._degrees(0)
+
+    @cached_property
+    def in_degrees(self) -> Int[Tensor, " nodes"]:
+        """How many edges point to each node: the messages it gets."""
+        return self._degrees(1)
+
+    def to(self, device: torch.device | str) -> "GraphStore":
+        """The same graphs on another device; batches are then cut there."""
+        return GraphStore(**{name: t.to(device) for name, t in tensors_of(self).items()})
+
+    def _degrees(self, end: int) -> Tensor:
+        shift = torch.repeat_interleave(starts(self.sizes), self.num_edges)
+        return torch.bincount(self.edge_index[end] + shift, minlength=self.x.shape[0])
+
+
+def tensors_of(graphs: GraphBatch | GraphStore) -> dict[str, Tensor]:
+    """The tensors of a batch or store, by name."""
+    return {name: getattr(graphs, name) for name in graphs.__dataclass_fields__}
+
+
+def average_log_degree(train: GraphStore) -> float:
+    """δ of PNA's scalers: the mean over all nodes of ln(degree + 1).
+
+    PNA counts the edges that leave a node. Molecules have each bond in both directions; a
+    superpixel always has eight, though the scalers then look at the edges that arrive.
+    """
+    return float(torch.log(train.out_degrees.double() + 1).mean())
+
+
+def _widened(values: Tensor) -> Tensor:
+    return values.float() if values.is_floating_point() else values.long()

@@ -1,0 +1,128 @@
+"""The set tasks by name: what separates aggregators, from easy for sums to hard for all."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from treefold.algebra import (
+    BitwiseXor,
+    ExactMonoid,
+    KthMinimum,
+    Mode,
+    Parity,
+    State,
+    SumModulo,
+)
+from treefold.shapes import Int
+from treefold.lab.tasks.balanced import picked_evenly, planted_kth_smallest
+from treefold.lab.tasks.set_data import SetData
+from treefold.lab.tasks.set_task import BALANCED, SetTask, stream
+
+
+@dataclass(frozen=True)
+class KthSmallest(SetTask):
+    """The k-th smallest integer, counting repetitions; for k = 2 the paper's 2nd-minimum.
+
+    Of a set with fewer than k integers it is infinity in the monoid, which `bits` bits cannot say.
+    `saturate` makes it the largest integer, 255 (the paper does not say what it does); otherwise
+    it is the largest integer of the set, as if sets could not run out.
+    """
+
+    k: int = 2
+    saturate: bool = True
+
+    @property
+    def monoid(self) -> ExactMonoid:
+        """The k smallest, sorted."""
+        return KthMinimum(self.k)
+
+    def answer(self, state: State) -> Int[Tensor, " sets"]:
+        """The k-th smallest, or what stands for it in sets of fewer than k."""
+        smallest = cast(Tensor, state)
+        if self.saturate:
+            return smallest[..., -1].clamp(max=self.num_values - 1)
+        return smallest.where(smallest < self.num_values, 0).amax(-1)
+
+    def balanced(self, size: int, seed: int) -> SetData:
+        """The answer t is uniform; k - 1 integers are uniform up to t, the others from t on."""
+        generator = stream(seed, BALANCED + size)
+        values = planted_kth_smallest(self.num_evaluation, size, self.num_values, self.k, generator)
+        return self.label(values.flatten(), torch.full((self.num_evaluation,), size))
+
+
+@dataclass(frozen=True)
+class SumParity(SetTask):
+    """Whether the sum is odd."""
+
+    @property
+    def monoid(self) -> ExactMonoid:
+        """Addition modulo 2."""
+        return Parity()
+
+    @property
+    def answer_bits(self) -> int:
+        """One."""
+        return 1
+
+
+@dataclass(frozen=True)
+class CountOdd(SetTask):
+    """How many integers are odd, modulo m."""
+
+    m: int = 5
+
+    @property
+    def monoid(self) -> ExactMonoid:
+        """Addition modulo m."""
+        return SumModulo(self.m)
+
+    @property
+    def answer_bits(self) -> int:
+        """As many as m - 1 needs."""
+        return max(1, (self.m - 1).bit_length())
+
+    def encode(self, values: Int[Tensor, " n"]) -> State:
+        """One for each odd integer."""
+        return self.monoid.encode(values % 2)
+
+
+@dataclass(frozen=True)
+class MostFrequent(SetTask):
+    """The most frequent integer, the smallest of them where several are; 4 bits by default.
+
+    With 8 bits, small sets hardly repeat an integer and the task is nearly the minimum.
+    """
+
+    bits: int = 4
+
+    @property
+    def monoid(self) -> ExactMonoid:
+        """How often each integer occurs."""
+        return Mode(self.num_values)
+
+    def balanced(self, size: int, seed: int) -> SetData:
+        """As often each answer; among uniform sets small ones win, because they win ties."""
+        return picked_evenly(self, size, stream(seed, BALANCED + size))
+
+
+@dataclass(frozen=True)
+class Xor(SetTask):
+    """The bitwise exclusive or: a parity in every bit."""
+
+    @property
+    def monoid(self) -> ExactMonoid:
+        """Exclusive or."""
+        return BitwiseXor()
+
+
+SET_TASKS: dict[str, Callable[..., SetTask]] = {
+    "second-minimum": KthSmallest,
+    "parity": SumParity,
+    "count-modulo": CountOdd,
+    "mode": MostFrequent,
+    "xor": Xor,
+}
+"""By name: `SET_TASKS[name](**options)`."""

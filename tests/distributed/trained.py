@@ -1,0 +1,46 @@
+"""A run's folder with a model in it, made in a moment, and a table of events to fold with it."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from treefold import BinaryGRU
+from treefold.checkpoints import CheckpointStore
+from treefold.lab.experiments.build import build_model
+from treefold.lab.experiments.overrides import override
+from treefold.lab.experiments.run import open_record
+from treefold.lab.experiments.set_experiments import find_experiment
+from treefold.lab.experiments.trainer import CHECKPOINTS
+from treefold.distributed.model_fold import ModelFold
+from treefold.lab.runs.state import capture
+
+CHANNELS, NUM_VALUES = 8, 256
+
+
+def run_folder(folder: Path, aggregator: str = "binary-gru") -> Path:
+    """A run of 2nd-minimum whose best checkpoint is a fresh network."""
+    experiment = find_experiment(f"second-minimum/{aggregator}", "smoke")[0]
+    experiment, _ = override(experiment, [f"model.channels={CHANNELS}"])
+    torch.manual_seed(0)
+    (folder / CHECKPOINTS).mkdir(parents=True)
+    open_record(experiment, "smoke", 0, folder, {})
+    CheckpointStore(folder / CHECKPOINTS, "best").save(
+        capture(rng=False, model=build_model(experiment))
+    )
+    return folder
+
+
+def fresh_fold() -> ModelFold:
+    """A model to fold with, in memory."""
+    torch.manual_seed(0)
+    states, decoder = torch.randn(NUM_VALUES, CHANNELS), nn.Linear(CHANNELS, 8)
+    return ModelFold(BinaryGRU(CHANNELS), states, decoder)
+
+
+def events(num_rows: int, num_users: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Rows of a table: whose they are, and the integer that they hold."""
+    generator = torch.Generator().manual_seed(seed)
+    user = torch.randint(0, num_users, (num_rows,), generator=generator)
+    x = torch.randint(0, NUM_VALUES, (num_rows,), generator=generator)
+    return user, x

@@ -1,0 +1,10 @@
+"""What a living tree should hold: its rows, folded from scratch."""
+
+from treefold.algebra import State
+from treefold.incremental import FoldTree
+from treefold.fold import plan_tree, tree_reduce
+
+
+def from_scratch(tree: FoldTree) -> State:
+    """Over the carry tree, which is the one that a living set keeps."""
+    return tree_reduce(tree.op, tree.rows(), plan_tree(tree.sizes, "carry"))

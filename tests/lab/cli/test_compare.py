@@ -1,0 +1,101 @@
+"""`treefold compare`: from a file of graphs to a page, and one-line errors before any training."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treefold.aggr import AGGREGATORS
+from treefold.lab.cli.app import app
+
+HELPERS = Path(__file__).parents[1]
+GRAPHS = f"""
+import sys
+sys.path.insert(0, {str(HELPERS)!r})
+from comparing.graph_sets import graph_classes
+def dataset():
+    return graph_classes(40)
+"""
+SMALL = ["--aggregators", "max,binary-gru", "--epochs", "2", "--channels", "8", "--threads", "1"]
+
+
+def treefold(*arguments):
+    app([str(argument) for argument in arguments], result_action="return_value")
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    path = tmp_path_factory.mktemp("graphs") / "mine.py"
+    path.write_text(GRAPHS)
+    return path
+
+
+def test_a_file_of_graphs_becomes_a_page_and_the_same_command_does_nothing_twice(
+    mine, tmp_path, capsys
+):
+    arguments = ["compare", mine, *SMALL, "--seeds", "1", "--out", tmp_path]
+    treefold(*arguments)
+    first = capsys.readouterr().out
+    assert "mine: classification of graphs, scored by accuracy; 40 graphs" in first
+    assert "binary-gru seed 0: epoch 2/2  loss" in first
+    assert "Pick [**" in first
+    assert f"the page is {tmp_path / 'comparison.html'}" in first
+    assert (
+        "<h1>treefold: aggregators compared on mine</h1>"
+        in (tmp_path / "comparison.html").read_text()
+    )
+    treefold(*arguments)
+    again = capsys.readouterr().out
+    assert "2 of 2 runs were finished before" in again
+    assert "epoch" not in again.partition("# treefold")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.py"], "nowhere.py is not a file"),
+        (["nowhere.py", "--data", "here"], "--data is for named datasets"),
+        (["zinc", "--processes", "2"], "compare trains in 1 process"),
+        (["zinc", "--data", "nowhere"], "is not in nowhere/ZINC"),
+        (["zink"], "'zink' is no Python file and no dataset of zinc, molhiv"),
+        (["zinc", "--aggregators", "binary-gur"], "did you mean binary-gru"),
+        (["zinc", "--epochs", "2", "--seconds", "1"], "give either epochs or seconds"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(arguments, message, capsys, monkeypatch):
+    monkeypatch.delenv("TREEFOLD_DATA", raising=False)
+    with pytest.raises(SystemExit) as left:
+        treefold("compare", *arguments)
+    assert left.value.code == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.startswith("treefold: ")
+    assert told.count("\n") == 1
+
+
+def test_help_explains_what_a_dataset_may_be_without_torch():
+    program = (
+        "import sys\nfrom treefold.lab.cli.app import app\n"
+        "app(['compare', '--help'], result_action='return_value')\n"
+        "assert 'torch' not in sys.modules, 'torch was imported'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    shown = " ".join(done.stdout.split())
+    for words in ("dataset()", "MUTAG", "--aggregators", "--seeds", "--seconds", "trust"):
+        assert words in shown
+
+
+def test_a_file_may_register_an_aggregator_of_its_own(mine, tmp_path, capsys):
+    path = tmp_path / "own.py"
+    path.write_text(
+        mine.read_text() + "import treefold\n"
+        "treefold.AGGREGATORS['own'] = lambda channels: treefold.LCMAggregation(channels)\n"
+    )
+    own = ["--aggregators", "own", "--epochs", "1", "--channels", "8", "--threads", "1"]
+    try:
+        treefold("compare", path, *own, "--seeds", "1", "--out", tmp_path / "out")
+    finally:
+        AGGREGATORS.pop("own", None)
+    assert "own seed 0: epoch 1/1" in capsys.readouterr().out

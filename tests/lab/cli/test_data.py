@@ -1,0 +1,58 @@
+"""`treefold data`: one-line errors, and nothing of someone's own is touched."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treefold.lab.cli.data import told_progress
+
+FEW = Path(__file__).parents[1] / "data" / "realworld"
+
+
+def treefold(*arguments):
+    command = [sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=170)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["zink"], "unknown data set 'zink'; did you mean zinc?"),
+        (["zinc", "--sha256", "12"], "the SHA-256 '12' is not 64 hexadecimal digits"),
+        (["zinc", "--into", FEW], "was not fetched by treefold; it is used as it is"),
+    ],
+)
+def test_wrong_wishes_are_one_line_and_exit_code_2(arguments, message):
+    done = treefold("data", "fetch", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.startswith("treefold: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_names_the_data_sets():
+    assert "zinc, molhiv, mnist, cifar10" in treefold("data", "--help").stdout
+
+
+def test_a_terminal_gets_a_bar_with_bytes(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with told_progress("zinc") as told:
+        told(500_000, 2_000_000)
+        told(2_000_000, 2_000_000)
+    seen = capsys.readouterr().err
+    assert "zinc" in seen
+    assert "2.0/2.0 MB" in seen
+    assert "\x1b" in seen
+
+
+def test_elsewhere_a_line_comes_for_every_tenth(capsys):
+    with told_progress("zinc") as told:
+        for done in range(0, 2_000_001, 1000):
+            told(done, 2_000_000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "zinc: 0.0 of 2.0 MB"
+    assert lines[-1] == "zinc: 2.0 of 2.0 MB"
+    assert len(lines) == 11

@@ -1,0 +1,57 @@
+"""Real graphs on the command line: trained, resumed and evaluated from a folder of files."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treefold.lab.runs import Record
+
+FEW = Path(__file__).parents[1] / "data" / "realworld"
+TINY = ["--preset", "smoke", "--set", "training.epochs=1", "--set", "model.channels=4"]
+
+
+@pytest.fixture
+def treefold(tmp_path, monkeypatch):
+    monkeypatch.delenv("TREEFOLD_DATA", raising=False)
+    monkeypatch.setenv("TREEFOLD_CACHE", str(tmp_path / "cache"))
+
+    def call(*arguments, code=0):
+        command = [sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=170)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return call
+
+
+def test_a_row_is_trained_resumed_and_evaluated_from_a_folder(treefold, tmp_path):
+    treefold("train", "molhiv/binary-gru", *TINY, "--data", FEW, "--out", tmp_path)
+    (folder,) = [path.parent for path in tmp_path.rglob("record.json")]
+    record = Record.read(folder)
+    assert record.status == "finished"
+    assert record.metrics["num_graphs"] == {"train": 3, "val": 1, "test": 2}
+    assert "molhiv/binary-gru" in treefold("resume", folder, "--data", FEW).stdout
+    told = treefold("evaluate", folder, "--data", FEW, "--sizes", "train,test").stdout
+    assert "train" in told
+    assert "roc-auc@test" in told
+
+
+def test_missing_data_is_one_line_before_anything_begins(treefold, tmp_path):
+    for command in ("train", "sweep"):
+        out = tmp_path / command
+        done = treefold(command, "zinc", *TINY, "--data", tmp_path, "--out", out, code=2)
+        assert "Download it with `treefold data fetch zinc`" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert not list(out.rglob("record.json"))
+    done = treefold("train", "zinc", "--data", tmp_path / "nowhere", code=2)
+    assert "nowhere, no folder" in done.stderr
+
+
+def test_the_columns_and_rows_are_listed(treefold):
+    told = treefold("list").stdout
+    rows = "mpnn-sum, mpnn-max, pna, gru, binary-gru, binary-gru-assoc; by name only: pna-ns"
+    names = ("zinc", "zinc-edges", "molhiv", "cifar10", "cifar10-edges", "mnist", "mnist-edges")
+    for name in names:
+        assert f"  {name}: {rows}" in told
