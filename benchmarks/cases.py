@@ -11,8 +11,8 @@ from torch_geometric.nn import aggr as pyg
 import treefold
 from benchmarks.timing import Ratio, ratio
 from treefold import BinaryGRU, Groups, LCMAggregation, TableRows, TreePlan, plan_tree, tree_reduce
-from treefold.operators import RecurrentGRU
 from treefold.fold import PackedOrder, chain_reduce
+from treefold.operators import RecurrentGRU
 
 WIDTH = 128
 

@@ -23,7 +23,7 @@ from torch import nn
 from benchmarks.pages import made_by, page_path, table
 from benchmarks.timing import timed
 from treefold import BinaryGRU
-from treefold.lab.runs import write_atomically
+from treefold.atomic import write_atomically
 from treefold.distributed import ModelFold, on_ray
 from treefold.distributed.limits import ROWS_AT_ONCE
 from treefold.distributed.parquet import merged_by_key

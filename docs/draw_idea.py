@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from torch_geometric.nn import aggr as pyg
 
 import treefold
-from treefold.lab.runs import write_atomically
+from treefold.atomic import write_atomically
 
 matplotlib.use("Agg")
 STYLE = {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from made_tables import TABLES, Address
 
-from treefold.lab.runs import write_atomically
+from treefold.atomic import write_atomically
 from treefold.lab.report import write_report
 from treefold.lab.report.content import read_content
 from treefold.lab.report.groups import Group

@@ -13,6 +13,7 @@ import torch
 
 import treefold
 from treefold.distributed import fold_table, on_ray
+from treefold.lab.experiments import load_fold
 
 MODEL = Path(__file__).parents[1] / "results/second-minimum/gated-selection-general/standard/seed-0"
 
@@ -37,7 +38,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name, on_ray(arguments.address, progress=False):
         events, out = Path(name) / "events.parquet", Path(name) / "users.parquet"
         truth = write_events(events, arguments.events, arguments.users)
-        summary = fold_table(MODEL, events, out, key="user", on="amount", decode=True)
+        summary = fold_table(load_fold(MODEL), events, out, key="user", on="amount", decode=True)
         users = pq.read_table(out, columns=["user", "num_rows", "answer"])
     print(f"{summary.num_rows:,} events of {summary.num_keys:,} users; {summary.spread}")
     print(users.slice(0, 3).to_pylist())

@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "records": {"treefold", "treefold.lab.runs"},  # treefold itself for its version, no torch
     "training": {
         *{"torch", "numpy", "lightning_fabric", "torchmetrics", *CORE, "treefold.checkpoints"},
-        *{"treefold.lab.tasks", "treefold.lab.networks", "treefold.lab.runs", "treefold.lab.runs"},
+        *{"treefold.lab.tasks", "treefold.lab.networks", "treefold.lab.runs"},
     },
     "experiments": {
         *{"torch", *CORE, "treefold.lab.tasks", "treefold.lab.networks", "treefold.lab.runs"},
@@ -45,18 +45,43 @@ MAY_IMPORT = {
     },
     "tables": {
         *{"torch", "numpy", "pyarrow", "ray", *CORE, "treefold.lab.tasks", "treefold.lab.networks"},
-        *{"treefold.lab.runs", "treefold.lab.runs", "treefold.lab.experiments", "treefold.incremental"},
+        *{"treefold.lab.runs", "treefold.lab.experiments", "treefold.incremental"},
         "treefold.distributed",
     },
     "report": {"numpy", "plotly", "matplotlib", "treefold.lab.runs", "treefold.lab.report"},
     "comparing": {
-        *{"torch", "torch_geometric", "torchmetrics", *CORE, "treefold.lab.tasks", "treefold.lab.runs"},
-        *{"treefold.lab.networks", "treefold.lab.runs", "treefold.lab.report", "treefold.lab.compare"},
+        *{
+            "torch",
+            "torch_geometric",
+            "torchmetrics",
+            *CORE,
+            "treefold.lab.tasks",
+            "treefold.lab.runs",
+        },
+        *{
+            "treefold.lab.networks",
+            "treefold.lab.runs",
+            "treefold.lab.report",
+            "treefold.lab.compare",
+        },
     },
     "cli": {
-        *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.lab.networks", "treefold.lab.runs"},
+        *{
+            "torch",
+            "cyclopts",
+            "rich",
+            "submitit",
+            *CORE,
+            "treefold.lab.networks",
+            "treefold.lab.runs",
+        },
         *{"treefold.checkpoints", "treefold.lab.runs", "treefold.lab.experiments"},
-        *{"treefold.distributed", "treefold.lab.tasks", "treefold.lab.report", "treefold.lab.compare"},
+        *{
+            "treefold.distributed",
+            "treefold.lab.tasks",
+            "treefold.lab.report",
+            "treefold.lab.compare",
+        },
         "treefold.lab.cli",
     },
 }

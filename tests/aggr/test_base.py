@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from aggregators.cases import CHANNELS, every, every_learned, make, normal
+from aggr.cases import CHANNELS, every, every_learned, make, normal
 
 import treefold
 from treefold import LCMAggregation, RecurrentAggregation

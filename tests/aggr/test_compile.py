@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from aggregators.cases import CHANNELS, every, make, normal, recording
+from aggr.cases import CHANNELS, every, make, normal, recording
 from torch import nn
 
 from treefold import record_penalties, reuse_plans

@@ -4,7 +4,7 @@ import time
 
 import torch
 import torch.multiprocessing
-from aggregators.two_processes import TIMEOUT, WORLD_SIZE, Model, run, step
+from aggr.two_processes import TIMEOUT, WORLD_SIZE, Model, run, step
 
 
 def test_two_processes_have_the_gradients_of_one_that_averages_their_batches(tmp_path):

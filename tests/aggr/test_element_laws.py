@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from aggregators.cases import CHANNELS, INDEX, NUM_GROUPS, Skewed, X, normal, seeded
+from aggr.cases import CHANNELS, INDEX, NUM_GROUPS, Skewed, X, normal, seeded
 
 import treefold
 from treefold import LCMAggregation, record_penalties

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from aggregators.cases import CHANNELS, FIXED, INDEX, RAGGED, UNSORTED, make, normal, seeded
+from aggr.cases import CHANNELS, FIXED, INDEX, RAGGED, UNSORTED, make, normal, seeded
 from torch_geometric.nn import aggr as pyg
 
 import treefold

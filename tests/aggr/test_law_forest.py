@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from aggregators.cases import seeded
+from aggr.cases import seeded
 from hypothesis import given
 from hypothesis import strategies as st
 from trees import BRACKETINGS, SIZES, some, trees_of

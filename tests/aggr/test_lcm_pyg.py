@@ -3,7 +3,7 @@
 import jaxtyping
 import pytest
 import torch
-from aggregators.cases import (
+from aggr.cases import (
     CHANNELS,
     batch,
     normal,
@@ -21,9 +21,9 @@ from treefold import (
     plan_tree,
     tree_reduce,
 )
-from treefold.incremental import bracketing_spread, chunks_spread, fold_chunks, sampled_spread
-from treefold.fold import tree_fold
 from treefold.distributed import fold_in_budget, sharded_reduce
+from treefold.fold import tree_fold
+from treefold.incremental import bracketing_spread, chunks_spread, fold_chunks, sampled_spread
 
 
 def pyg_and_ours(in_channels, project, training=False):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from aggregators.cases import (
+from aggr.cases import (
     CHANNELS,
     INDEX,
     NUM_GROUPS,

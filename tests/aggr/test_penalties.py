@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import torch
-from aggregators.cases import CHANNELS, INDEX, UNSORTED, Skewed, every_learned, make, normal, seeded
+from aggr.cases import CHANNELS, INDEX, UNSORTED, Skewed, every_learned, make, normal, seeded
 from torch import nn
 
 from treefold import LCMAggregation, RecurrentAggregation, record_penalties

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 import torch
-from aggregators.cases import CHANNELS, INDEX, RAGGED, UNSORTED, every, make, normal
+from aggr.cases import CHANNELS, INDEX, RAGGED, UNSORTED, every, make, normal
 
 from treefold import reuse_plans
 from treefold.aggr import plan_cache, plan_of

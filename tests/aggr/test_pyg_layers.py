@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from aggregators.cases import CHANNELS, MONOIDS, RECURRENT, by_hand, every, make, normal, stirred
+from aggr.cases import CHANNELS, MONOIDS, RECURRENT, by_hand, every, make, normal, stirred
 from torch import nn
 from torch_geometric import EdgeIndex
 from torch_geometric.nn import (

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from aggregators.cases import seeded
+from aggr.cases import seeded
 from trees import normal
 
 import treefold
@@ -10,8 +10,8 @@ from treefold.aggr.recombination import consistency_loss, recombine
 from treefold.aggr.sampling import Sampling
 from treefold.aggr.tree_states import TreeStates
 from treefold.algebra import Max
-from treefold.operators import BinaryMLP
 from treefold.fold import plan_tree, tree_fold
+from treefold.operators import BinaryMLP
 
 
 def tree_of(op, sizes):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from aggregators.cases import (
+from aggr.cases import (
     CHANNELS,
     INDEX,
     RAGGED,
@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from treefold import SWAP, RecurrentAggregation, record_penalties
 from treefold.algebra import map_state
-from treefold.operators import RecurrentCell, RecurrentGRU
 from treefold.fold import Groups, TableRows
 from treefold.fold.reference import fold_chain
+from treefold.operators import RecurrentCell, RecurrentGRU
 
 X = normal(len(INDEX), CHANNELS)
 NUM_GROUPS = len(RAGGED)

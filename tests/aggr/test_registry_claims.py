@@ -6,7 +6,7 @@ What it may be given is in `test_registry_inputs.py`, what a module must bear in
 
 import pytest
 import torch
-from aggregators.cases import (
+from aggr.cases import (
     CHANNELS,
     FIXED,
     INDEX,

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 import torch
-from aggregators.cases import (
+from aggr.cases import (
     UNSORTED,
     X,
     every,

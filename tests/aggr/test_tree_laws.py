@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from aggregators.cases import CHANNELS, Skewed, make, normal, seeded
+from aggr.cases import CHANNELS, Skewed, make, normal, seeded
 from trees import fold_along, trees_of
 
 from treefold import record_penalties

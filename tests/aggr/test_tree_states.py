@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from aggregators.cases import CHANNELS, normal, seeded
+from aggr.cases import CHANNELS, normal, seeded
 
 from treefold.aggr import tree_states
 from treefold.aggr.tree_states import TreeStates

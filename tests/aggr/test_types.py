@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from aggregators.cases import CHANNELS, UNSORTED, X, every_learned, make
+from aggr.cases import CHANNELS, UNSORTED, X, every_learned, make
 from torch import nn
 
 from treefold import LCMAggregation, algebra

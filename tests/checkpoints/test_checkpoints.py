@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from checkpoints.stored import checkpoint, step_of
-from records.disk import contents
+from lab.runs.disk import contents
 
 from treefold import checkpoints as checkpoint_module
 from treefold.checkpoints import Checkpoint, CheckpointStore

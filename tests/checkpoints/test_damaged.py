@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from checkpoints.stored import checkpoint, step_of
-from records.disk import Killed, contents, failing_disk
+from lab.runs.disk import Killed, contents, failing_disk
 
 from treefold.checkpoints import CheckpointStore, DamagedCheckpoint
 

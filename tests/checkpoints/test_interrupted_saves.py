@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from checkpoints.stored import checkpoint, step_of, store_of_two
-from records.disk import Killed, contents, failing_disk, os_error
+from lab.runs.disk import Killed, contents, failing_disk, os_error
 
 import treefold
+from treefold.atomic import StorageError, remove_leftovers
 from treefold.checkpoints import CheckpointStore
-from treefold.lab.runs import StorageError, remove_leftovers
 
 SOURCE = Path(treefold.__file__).parents[1]
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from treefold import BinaryGRU, Groups, Monoid, TableRows, plan_tree, tree_reduce
 from treefold.algebra import Mean, Sum
-from treefold.incremental import sharded_spread
 from treefold.distributed import plan_shards, shard_sizes, sharded_reduce
+from treefold.incremental import sharded_spread
 
 CHANNELS, NUM_GROUPS = 4, 7
 TOTALS = torch.tensor([0, 1, 2, 13, 64, 100, 37])

@@ -6,8 +6,8 @@ pytest.importorskip("ray", reason="the extra `ray` is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 
 import pandas as pd
-from tables.ray_warnings import ignored
-from tables.trained import fresh_fold
+from distributed.ray_warnings import ignored
+from distributed.trained import fresh_fold
 
 from treefold.distributed import MonoidAggregate
 

@@ -4,7 +4,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 
-from tables.trained import fresh_fold
+from distributed.trained import fresh_fold
 
 from treefold.distributed.columns import check_rows, check_type
 

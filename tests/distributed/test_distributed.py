@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from sharded.processes import in_processes
-from sharded.shard_cases import (
+from distributed.processes import in_processes
+from distributed.shard_cases import (
     CUTS,
     NUM_GROUPS,
     OPERATORS,
@@ -17,8 +17,8 @@ from trees import seeded
 
 from treefold import Groups, plan_tree, tree_reduce
 from treefold.algebra import Sum
-from treefold.incremental import sampled_spread
 from treefold.distributed import sharded_reduce
+from treefold.incremental import sampled_spread
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -142,7 +142,7 @@ def test_nccl_gives_the_same(tmp_path):
 
 
 def fold_on_gpus(rank, world_size):
-    from sharded.shard_cases import Bent, rows_of  # noqa: PLC0415
+    from distributed.shard_cases import Bent, rows_of  # noqa: PLC0415
 
     x, groups = rows_of(rank, cuts("uneven", world_size))
     x, op = x.cuda().requires_grad_(), Bent().cuda()

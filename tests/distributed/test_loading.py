@@ -6,15 +6,15 @@ import torch
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 
-from tables.trained import events, run_folder
+from distributed.trained import events, run_folder
 
 import treefold
 from treefold import Groups, plan_tree, tree_reduce
+from treefold.lab.experiments import load_fold
 from treefold.lab.experiments.loading import best_model, experiment_of
+from treefold.lab.experiments.table_fold import fold_of
 from treefold.lab.networks import SetNetwork
 from treefold.lab.runs import Record
-from treefold.distributed import load_fold
-from treefold.lab.experiments.table_fold import fold_of
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,14 @@ pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 
 import psutil
 import pyarrow.parquet as pq
-from tables.ray_warnings import ignored
-from tables.trained import CHANNELS, events, run_folder
+from distributed.ray_warnings import ignored
+from distributed.trained import CHANNELS, events, run_folder
 
 from treefold import Groups
-from treefold.lab.cli.folding import fold_file
-from treefold.distributed import MonoidAggregate, fold_table, load_fold
+from treefold.distributed import MonoidAggregate, fold_table
 from treefold.distributed.parquet import LOCAL_SETTINGS
+from treefold.lab.cli.folding import fold_file
+from treefold.lab.experiments import load_fold
 
 pytestmark = ignored
 
@@ -69,7 +70,7 @@ def test_a_model_aggregates_a_dataset_of_integers_and_of_states(run, fold):
     found = (
         ray.data.from_arrow(table)
         .groupby("user", num_partitions=2)
-        .aggregate(MonoidAggregate(run, on="x"), MonoidAggregate(fold, on="s"))
+        .aggregate(MonoidAggregate(load_fold(run), on="x"), MonoidAggregate(fold, on="s"))
         .take_all()
     )
     assert len(found) == 5
@@ -159,7 +160,7 @@ def test_bad_rows_are_counted_and_named_with_their_position(fold, tmp_path):
 def test_files_may_be_named_by_strings(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({"user": [1, 2, 1], "x": [3, 4, 5]}), "e.parquet")
-    summary = fold_table(str(run), "e.parquet", "u.parquet", key="user", on="x")
+    summary = fold_table(load_fold(str(run)), "e.parquet", "u.parquet", key="user", on="x")
     assert (summary.num_keys, summary.num_rows, summary.num_bad) == (2, 3, 0)
     assert by_key(pq.read_table("u.parquet"), "num_rows") == {1: 2, 2: 1}
 

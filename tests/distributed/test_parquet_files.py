@@ -6,8 +6,8 @@ ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 
 import pyarrow.parquet as pq
-from tables.ray_warnings import ignored
-from tables.trained import fresh_fold
+from distributed.ray_warnings import ignored
+from distributed.trained import fresh_fold
 
 from treefold.distributed import fold_table
 from treefold.distributed.parquet import write_result

@@ -8,7 +8,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 
 import pyarrow.parquet as pq
-from tables.trained import fresh_fold
+from distributed.trained import fresh_fold
 
 from treefold.distributed.finish import Finish
 from treefold.distributed.partial_fold import PartialFold

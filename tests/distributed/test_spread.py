@@ -8,13 +8,14 @@ import torch
 pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 
 import pyarrow.parquet as pq
-from tables.trained import CHANNELS, fresh_fold, run_folder
+from distributed.trained import CHANNELS, fresh_fold, run_folder
 
 from treefold import Groups
-from treefold.incremental import bracketing_spread
 from treefold.distributed import table_spread
 from treefold.distributed.sample import MOST_ROWS_PER_KEY, NUM_KEYS, sample_rows
 from treefold.distributed.source import find_source
+from treefold.incremental import bracketing_spread
+from treefold.lab.experiments import load_fold
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +97,7 @@ def test_the_share_of_answers_that_change_is_told_when_decoding(fold):
 def test_a_sample_of_states_and_a_run_s_folder_do_as_well(tmp_path):
     states = pa.array(torch.randn(6, CHANNELS).tolist(), pa.list_(pa.float32()))
     sample = pa.table({"user": pa.array(["a", "b"] * 3).dictionary_encode(), "x": states})
-    found = table_spread(run_folder(tmp_path / "run"), sample, key="user", on="x")
+    found = table_spread(load_fold(run_folder(tmp_path / "run")), sample, key="user", on="x")
     assert (found.num_keys, found.num_rows) == (2, 6)
 
 

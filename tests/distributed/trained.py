@@ -7,12 +7,12 @@ from torch import Tensor, nn
 
 from treefold import BinaryGRU
 from treefold.checkpoints import CheckpointStore
+from treefold.distributed.model_fold import ModelFold
 from treefold.lab.experiments.build import build_model
 from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.run import open_record
+from treefold.lab.experiments.running import open_record
 from treefold.lab.experiments.set_experiments import find_experiment
 from treefold.lab.experiments.trainer import CHECKPOINTS
-from treefold.distributed.model_fold import ModelFold
 from treefold.lab.runs.state import capture
 
 CHANNELS, NUM_VALUES = 8, 256

@@ -11,9 +11,9 @@ from documents.pages import BUILT, PAGES, ROOT, name_of, run_page
 from treefold.lab.experiments.build import routine_of
 from treefold.lab.experiments.loading import best_model, experiment_of
 from treefold.lab.experiments.set_runner import Balanced
-from treefold.lab.runs import Record
 from treefold.lab.report.content import read_content
 from treefold.lab.report.markdown import report_markdown
+from treefold.lab.runs import Record
 
 QUOTING = [page for page in PAGES if MEASURED.search(page.read_text())]
 

@@ -13,7 +13,7 @@ from importlib import import_module
 
 import pytest
 from documents.pages import ROOT
-from report.test_browser import CHROMIUM, FLAGS
+from lab.report.test_browser import CHROMIUM, FLAGS
 
 pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
 pytest.importorskip("furo", reason="the extra `docs` is not installed")

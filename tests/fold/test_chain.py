@@ -6,7 +6,6 @@ from torch.nn.utils.rnn import pack_sequence
 from trees import normal, some, weighted
 
 from treefold.algebra import Mean, State, map_state, take, tensors_of
-from treefold.operators import CELLS
 from treefold.fold import (
     Groups,
     PackedOrder,
@@ -16,6 +15,7 @@ from treefold.fold import (
     fold_steps,
 )
 from treefold.fold.reference import fold_chain
+from treefold.operators import CELLS
 
 INDEX = torch.tensor([4, 1, 4, 0, 1, 4, 4, 2, 1, 0, 4])  # group 3 is empty, and so is group 5
 GROUPS = Groups.from_index(INDEX, 6)

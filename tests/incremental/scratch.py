@@ -1,8 +1,8 @@
 """What a living tree should hold: its rows, folded from scratch."""
 
 from treefold.algebra import State
-from treefold.incremental import FoldTree
 from treefold.fold import plan_tree, tree_reduce
+from treefold.incremental import FoldTree
 
 
 def from_scratch(tree: FoldTree) -> State:

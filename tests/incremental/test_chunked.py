@@ -9,9 +9,9 @@ from torch import nn
 from trees import normal
 
 from treefold.algebra import Mean
+from treefold.fold import Groups, plan_tree, tree_reduce
 from treefold.incremental import Chunk, fold_chunks
 from treefold.operators import OPERATORS, BinaryGRU
-from treefold.fold import Groups, plan_tree, tree_reduce
 
 NUM_SETS = 4
 

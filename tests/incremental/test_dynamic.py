@@ -5,14 +5,14 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from living.operators_for_tests import Counting, Failing, Scramble, integers
+from incremental.operators_for_tests import Counting, Failing, Scramble, integers
 from torch import nn
 from trees import normal, seeded
 
 from treefold.aggr import LCMAggregation, MonoidAggregation, aggregator
 from treefold.algebra import Mean, Sum
-from treefold.incremental import DynamicAggregation
 from treefold.fold import Groups, plan_tree, tree_reduce
+from treefold.incremental import DynamicAggregation
 
 
 def from_scratch(graph):

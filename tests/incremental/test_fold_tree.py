@@ -5,15 +5,15 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from living.operators_for_tests import Counting, Scramble, integers
-from living.scratch import from_scratch
+from incremental.operators_for_tests import Counting, Scramble, integers
+from incremental.scratch import from_scratch
 from torch import nn
 from trees import normal, seeded
 
 from treefold.algebra import Max, Mean, Sum, TopK, Variance
+from treefold.fold import Groups, plan_tree, tree_reduce
 from treefold.incremental import FoldTree
 from treefold.operators import BinaryGRU
-from treefold.fold import Groups, plan_tree, tree_reduce
 
 NUM_SETS = 4
 

@@ -4,14 +4,14 @@ from math import ceil, log2
 
 import pytest
 import torch
-from living.operators_for_tests import Counting, CountingTrees, integers
-from living.scratch import from_scratch
+from incremental.operators_for_tests import Counting, CountingTrees, integers
+from incremental.scratch import from_scratch
 from trees import normal
 
 from treefold.algebra import Max, Sum
+from treefold.fold import Groups
 from treefold.incremental import FoldTree
 from treefold.operators import BinaryGRU
-from treefold.fold import Groups
 
 
 @pytest.mark.parametrize("size", [2, 3, 64, 65, 1000])

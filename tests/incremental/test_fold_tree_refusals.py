@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from living.operators_for_tests import Failing, integers
-from living.scratch import from_scratch
+from incremental.operators_for_tests import Failing, integers
+from incremental.scratch import from_scratch
 
 from treefold.algebra import Sum
+from treefold.fold import Groups
 from treefold.incremental import FoldTree
 from treefold.operators import BinaryGRU
-from treefold.fold import Groups
 
 
 class TestRefusing:

@@ -6,10 +6,10 @@ from trees import normal
 
 from treefold.algebra import Mean, Sum, map_state
 from treefold.checkpoints import DamagedCheckpoint
+from treefold.fold import Groups
 from treefold.incremental import FoldTree
 from treefold.incremental.saving import load_living
 from treefold.operators import BinaryGRU
-from treefold.fold import Groups
 
 
 class TestSaving:

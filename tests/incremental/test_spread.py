@@ -5,9 +5,9 @@ import torch
 from trees import normal, seeded
 
 from treefold.algebra import Max, Mean, Sum
+from treefold.fold import Groups, plan_tree, tree_reduce
 from treefold.incremental import bracketing_spread
 from treefold.operators import BinaryGRU, Conjugated
-from treefold.fold import Groups, plan_tree, tree_reduce
 
 SIZES = [12, 0, 1, 2, 30]
 

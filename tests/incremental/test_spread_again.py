@@ -8,9 +8,9 @@ from trees import normal, seeded
 
 from treefold.aggr import LCMAggregation, aggregator
 from treefold.algebra import Sum
+from treefold.distributed import infer_layerwise
 from treefold.incremental import Chunk, StreamingFold, chunks_spread, graph_spread
 from treefold.operators import BinaryGRU
-from treefold.distributed import infer_layerwise
 
 
 def test_the_spread_of_chunks_is_that_of_a_stream_with_witnesses():

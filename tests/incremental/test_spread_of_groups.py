@@ -5,10 +5,10 @@ import torch
 from trees import normal, seeded
 
 from treefold.algebra import Mean, Sum
+from treefold.distributed import fold_in_budget
+from treefold.fold import Groups, TableRows, plan_tree, tree_reduce
 from treefold.incremental import bracketing_spread, sampled_spread, sharded_spread
 from treefold.operators import BinaryGRU
-from treefold.fold import Groups, TableRows, plan_tree, tree_reduce
-from treefold.distributed import fold_in_budget
 
 SIZES = [5, 0, 1, 40, 3, 7, 2]
 

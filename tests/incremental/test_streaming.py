@@ -6,14 +6,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from living.operators_for_tests import Failing, Scramble, integers
+from incremental.operators_for_tests import Failing, Scramble, integers
 from trees import normal, seeded, some
 
 from treefold.algebra import Mean, Sum, Variance, map_state, tensors_of
+from treefold.fold import Groups, plan_tree, tree_reduce
 from treefold.incremental import StreamingFold
 from treefold.incremental.counter import cut
 from treefold.operators import OPERATORS, BinaryGRU
-from treefold.fold import Groups, plan_tree, tree_reduce
 
 
 def fed(fold, rows, sets, sizes):

@@ -5,8 +5,8 @@ from torch.autograd import gradcheck, gradgradcheck
 from trees import BRACKETINGS, normal, reference_reduce, seeded, weighted
 
 from treefold.algebra import COMMUTATIVITY
-from treefold.operators import BinaryGRU
 from treefold.fold import TableRows, plan_tree, tree_fold, tree_reduce
+from treefold.operators import BinaryGRU
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1, 13]
 TOTAL = sum(RAGGED)

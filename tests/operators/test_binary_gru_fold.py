@@ -3,10 +3,10 @@ import torch
 from torch import nn
 from trees import BRACKETINGS, normal, seeded, weighted
 
+from treefold.fold import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
 from treefold.operators import BinaryGRU
 from treefold.operators.binary_gru_torch import TorchLoops
 from treefold.operators.binary_gru_work import Work
-from treefold.fold import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1, 13]
 TOTAL = sum(RAGGED)

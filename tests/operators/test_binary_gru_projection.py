@@ -4,10 +4,10 @@ from torch.nn.functional import linear
 from torch.utils.flop_counter import FlopCounterMode
 from trees import normal
 
+from treefold.fold import TableRows, plan_tree, tree_reduce
 from treefold.operators import BinaryGRU
 from treefold.operators.binary_gru_projection import Dense
 from treefold.operators.binary_gru_shared import Shared
-from treefold.fold import TableRows, plan_tree, tree_reduce
 
 OUT, CHANNELS = 18, 3
 WEIGHT = normal(OUT, CHANNELS, seed=1)

@@ -4,8 +4,8 @@ from torch import nn
 from trees import BRACKETINGS, normal, reference_reduce, seeded, weighted
 
 from treefold.algebra import MONOID_LAWS, Max, Mean, Min, Sum
-from treefold.operators import Conjugated, CouplingFlow
 from treefold.fold import fold_levels, plan_tree, tree_fold, tree_reduce
+from treefold.operators import Conjugated, CouplingFlow
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1]
 TOTAL = sum(RAGGED)

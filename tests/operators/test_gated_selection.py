@@ -5,8 +5,8 @@ from torch.autograd import gradcheck, gradgradcheck
 from trees import normal
 
 from treefold.algebra import COMMUTATIVITY
-from treefold.operators import GatedSelection
 from treefold.fold import plan_tree, tree_reduce
+from treefold.operators import GatedSelection
 
 A, B = normal(9, 4, seed=1), normal(9, 4, seed=2)
 

@@ -10,8 +10,8 @@ from torch.autograd import gradcheck, gradgradcheck
 from trees import BRACKETINGS, Folding, normal, reference_reduce, seeded, weighted
 
 from treefold.algebra import COMMUTATIVITY
-from treefold.operators import OPERATORS, Operator, Symmetrized
 from treefold.fold import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
+from treefold.operators import OPERATORS, Operator, Symmetrized
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1]
 TOTAL = sum(RAGGED)

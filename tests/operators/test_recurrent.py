@@ -8,8 +8,8 @@ from torch.autograd import gradcheck, gradgradcheck
 from trees import normal, weighted
 
 from treefold.algebra import tensors_of
-from treefold.operators import CELLS, RecurrentGRU, RecurrentLSTM
 from treefold.fold import Groups, chain_reduce
+from treefold.operators import CELLS, RecurrentGRU, RecurrentLSTM
 
 GROUPS = Groups.from_index(torch.tensor([1, 0, 1, 3, 1, 0]), 4)
 

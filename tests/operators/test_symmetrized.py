@@ -4,8 +4,8 @@ from torch import nn
 from trees import normal
 
 from treefold.algebra import COMMUTATIVITY
-from treefold.operators import BinaryGRU, Symmetrized
 from treefold.fold import plan_tree, tree_reduce
+from treefold.operators import BinaryGRU, Symmetrized
 
 A, B = normal(9, 4, seed=1), normal(9, 4, seed=2)
 

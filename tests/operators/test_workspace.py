@@ -7,9 +7,9 @@ from weakref import WeakSet
 import pytest
 import torch
 
+from treefold.fold import plan_tree, tree_reduce
 from treefold.operators import BinaryGRU, workspace
 from treefold.operators.workspace import Lease
-from treefold.fold import plan_tree, tree_reduce
 
 LIKE = torch.zeros((), dtype=torch.float64)
 

@@ -1,12 +1,32 @@
 """Aggregators: PyG modules over ragged groups, fixed, recurrent and learned monoids."""
 
-from treefold.aggr.base import RaggedAggregation
-from treefold.aggr.fixed import FixedAggregation, MonoidAggregation
-from treefold.aggr.lcm import LCMAggregation
-from treefold.aggr.penalties import Penalties, Penalty, record_penalties
-from treefold.aggr.plan_cache import plan_of, reuse_plans
-from treefold.aggr.recurrent import RecurrentAggregation
-from treefold.aggr.registry import AGGREGATORS, aggregator
+from treefold.aggr.base import (
+    RaggedAggregation,
+)
+from treefold.aggr.fixed import (
+    FixedAggregation,
+    MonoidAggregation,
+)
+from treefold.aggr.lcm import (
+    LCMAggregation,
+)
+from treefold.aggr.penalties import (
+    Penalties,
+    Penalty,
+    record_penalties,
+)
+from treefold.aggr.plan_cache import (
+    packed_order_of,
+    plan_of,
+    reuse_plans,
+)
+from treefold.aggr.recurrent import (
+    RecurrentAggregation,
+)
+from treefold.aggr.registry import (
+    AGGREGATORS,
+    aggregator,
+)
 
 __all__ = [
     "AGGREGATORS",
@@ -18,6 +38,7 @@ __all__ = [
     "RaggedAggregation",
     "RecurrentAggregation",
     "aggregator",
+    "packed_order_of",
     "plan_of",
     "record_penalties",
     "reuse_plans",

@@ -9,8 +9,8 @@ from torch_geometric.nn.aggr import Aggregation
 
 from treefold.aggr.plan_cache import cached_groups
 from treefold.algebra import describe, map_state
-from treefold.operators.operator import HALF_TYPES
 from treefold.fold import Groups, Rows, TableRows
+from treefold.operators import HALF_TYPES
 from treefold.shapes import Shaped
 
 

@@ -23,12 +23,19 @@ from treefold.aggr.sampling import Reduction, Sampling
 from treefold.aggr.tree_laws import TREE_LAWS
 from treefold.aggr.tree_states import TreeStates
 from treefold.algebra import Law, Monoid, require_monoid
+from treefold.fold import (
+    Bracketing,
+    Groups,
+    Rows,
+    TableRows,
+    TreePlan,
+    checked_bracketing,
+    require_rows,
+    tree_fold,
+    tree_reduce,
+)
 from treefold.names import by_name, require_one_of
-from treefold.operators import OPERATORS, BinaryGRU
-from treefold.operators.operator import reset_parts
-from treefold.fold import Bracketing, Groups, Rows, TableRows, TreePlan, tree_fold, tree_reduce
-from treefold.fold.planning import checked_bracketing
-from treefold.fold.rows import require_rows
+from treefold.operators import OPERATORS, BinaryGRU, reset_parts
 
 LAW_LOSSES: dict[str, LawLoss] = {**TREE_LAWS, "consistency": consistency_loss}
 

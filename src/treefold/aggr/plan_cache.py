@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from treefold.fold import Bracketing, Groups, PackedOrder, TreePlan, plan_tree
-from treefold.fold._inference import lasting
+from treefold.fold import Bracketing, Groups, PackedOrder, TreePlan, lasting, plan_tree
 
 T = TypeVar("T")
 

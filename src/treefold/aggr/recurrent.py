@@ -16,8 +16,6 @@ from treefold.aggr.penalties import LawWeights
 from treefold.aggr.plan_cache import packed_order_of
 from treefold.aggr.sampling import Reduction, Sampling
 from treefold.algebra import State, map_state, tensors_of
-from treefold.names import by_name
-from treefold.operators import CELLS, RecurrentCell
 from treefold.fold import (
     Groups,
     PackedOrder,
@@ -26,6 +24,8 @@ from treefold.fold import (
     start_states,
     take_rows,
 )
+from treefold.names import by_name
+from treefold.operators import CELLS, RecurrentCell
 
 
 class RecurrentAggregation(RaggedAggregation):

@@ -1,10 +1,31 @@
 """Commutative monoids: what they are, the laws they obey, and the ones known in closed form."""
 
-from treefold.algebra.exact import ExactMonoid, LogSumExp, Max, Min, Sum
-from treefold.algebra.histogram import Histogram, Mode
-from treefold.algebra.homomorphism import Condition, Homomorphism, Imitation, check_imitates
-from treefold.algebra.integers import BitwiseXor, Gcd
-from treefold.algebra.law_report import LawReport, LawRow, law_report
+from treefold.algebra.exact import (
+    ExactMonoid,
+    LogSumExp,
+    Max,
+    Min,
+    Sum,
+)
+from treefold.algebra.histogram import (
+    Histogram,
+    Mode,
+)
+from treefold.algebra.homomorphism import (
+    Condition,
+    Homomorphism,
+    Imitation,
+    check_imitates,
+)
+from treefold.algebra.integers import (
+    BitwiseXor,
+    Gcd,
+)
+from treefold.algebra.law_report import (
+    LawReport,
+    LawRow,
+    law_report,
+)
 from treefold.algebra.laws import (
     ASSOCIATIVITY,
     COMMUTATIVITY,
@@ -13,7 +34,12 @@ from treefold.algebra.laws import (
     SWAP,
     Law,
 )
-from treefold.algebra.modular import CountModulo, Parity, Residues, SumModulo
+from treefold.algebra.modular import (
+    CountModulo,
+    Parity,
+    Residues,
+    SumModulo,
+)
 from treefold.algebra.monoid import (
     Monoid,
     State,
@@ -21,17 +47,38 @@ from treefold.algebra.monoid import (
     extremes,
     identity_like,
     map_state,
+    require_elements,
     require_monoid,
+    require_no_owner,
     stack_size,
     take,
     tensors_of,
 )
-from treefold.algebra.multisets import Multisets, draw_multisets
-from treefold.algebra.product import Product
-from treefold.algebra.sampling import draw_elements, draw_for
-from treefold.algebra.selection import KthMinimum, TopK
-from treefold.algebra.statistics import Mean, Variance
-from treefold.algebra.violation import Violation, compare, default_tolerance
+from treefold.algebra.multisets import (
+    Multisets,
+    draw_multisets,
+)
+from treefold.algebra.product import (
+    Product,
+)
+from treefold.algebra.sampling import (
+    draw_elements,
+    draw_for,
+    draw_integers,
+)
+from treefold.algebra.selection import (
+    KthMinimum,
+    TopK,
+)
+from treefold.algebra.statistics import (
+    Mean,
+    Variance,
+)
+from treefold.algebra.violation import (
+    Violation,
+    compare,
+    default_tolerance,
+)
 
 __all__ = [
     "ASSOCIATIVITY",
@@ -73,12 +120,15 @@ __all__ = [
     "describe",
     "draw_elements",
     "draw_for",
+    "draw_integers",
     "draw_multisets",
     "extremes",
     "identity_like",
     "law_report",
     "map_state",
+    "require_elements",
     "require_monoid",
+    "require_no_owner",
     "stack_size",
     "take",
     "tensors_of",

@@ -1,24 +1,24 @@
 """A trained model as an aggregation of Ray Data: its operator merges what workers have folded."""
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import torch
 from ray.data.aggregate import AggregateFnV2
 
-from treefold.fold import Groups
 from treefold.distributed.columns import check_rows, check_type
 from treefold.distributed.counter import Counter
-from treefold.distributed.model_fold import ModelFold
+from treefold.distributed.model_fold import ModelFold, required_model
+from treefold.fold import Groups
 
 
 class MonoidAggregate(AggregateFnV2[bytes, list[float]]):  # type: ignore[misc]
     """Folds a column with the operator of a trained model, to one state per key.
 
-        dataset.groupby("user").aggregate(MonoidAggregate("runs/...", on="x"))
+        fold = load_fold("runs/...")  # of `treefold.lab.experiments`
+        dataset.groupby("user").aggregate(MonoidAggregate(fold, on="x"))
 
-    `checkpoint` is a run's folder or a `ModelFold`. The column holds integers, which the model
+    The column holds integers, which the model
     embeds, or lists of floating-point numbers, which are states already. A bad row (null, NaN,
     out of range, of the wrong width) is an error that says what is wrong; with `skip_nulls`, nulls
     alone are left out, and a key with nothing else gets null.
@@ -31,17 +31,13 @@ class MonoidAggregate(AggregateFnV2[bytes, list[float]]):  # type: ignore[misc]
 
     def __init__(
         self,
-        checkpoint: str | Path | ModelFold,
+        fold: ModelFold,
         on: str,
         *,
         name: str | None = None,
         skip_nulls: bool = False,
     ) -> None:
-        if not isinstance(checkpoint, ModelFold):
-            from treefold.lab.experiments.table_fold import load_fold  # noqa: PLC0415  (not on workers)
-
-            checkpoint = load_fold(checkpoint)
-        self.fold = checkpoint
+        self.fold = required_model(fold)
         self.skip_nulls = skip_nulls
         # Ray's own word for nulls, True, is about accumulators: an empty one is null.
         super().__init__(name or f"fold({on})", lambda: None, on=on, ignore_nulls=True)

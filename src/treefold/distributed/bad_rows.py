@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from ray.data.aggregate import AggregateFnV2
 
-from treefold.lab.runs import replaced_atomically
+from treefold.atomic import replaced_atomically
 from treefold.distributed.schema import BAD, FILE, PROBLEM, ROW
 
 

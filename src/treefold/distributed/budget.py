@@ -10,9 +10,16 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid
-from treefold.fold import Groups, TableRows, TreePlan, tree_reduce
-from treefold.fold.groups import INTEGER_TYPES
-from treefold.fold.subtrees import Subtrees, cut_trees, plan_joining
+from treefold.fold import (
+    INTEGER_TYPES,
+    Groups,
+    Subtrees,
+    TableRows,
+    TreePlan,
+    cut_trees,
+    plan_joining,
+    tree_reduce,
+)
 from treefold.shapes import Float, Int
 
 STATES_PER_ROW = 3

@@ -57,3 +57,13 @@ class ModelFold:
         digits: Tensor = self.decoder(states) > 0
         places = torch.arange(digits.shape[-1], device=digits.device)
         return (digits.long() << places).sum(-1)
+
+
+def required_model(fold: object) -> ModelFold:
+    """The fold itself, or a ValueError that names how to load one."""
+    if not isinstance(fold, ModelFold):
+        raise ValueError(
+            f"got {fold!r:.80}; expected a ModelFold: for a run use "
+            "`treefold.lab.experiments.load_fold(folder)`"
+        )
+    return fold

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treefold.fold import Groups
-from treefold.fold.groups import places_within
+from treefold.fold import Groups, places_within
 from treefold.shapes import Int
 
 

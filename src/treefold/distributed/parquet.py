@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import ray
 from ray.data.aggregate import Sum
 
-from treefold.lab.runs import check_writable, num_cores, replaced_atomically
+from treefold.atomic import check_writable, replaced_atomically
+from treefold.cores import num_cores
 from treefold.distributed.aggregate import MonoidAggregate
 from treefold.distributed.bad_rows import JoinedLines, bad_rows_path, named_rows, write_bad_rows
 from treefold.distributed.finish import Finish
 from treefold.distributed.limits import MOST_BAD_PER_KEY, MOST_TASKS, num_partitions
-from treefold.lab.experiments.table_fold import load_fold
-from treefold.distributed.model_fold import ModelFold
+from treefold.distributed.model_fold import ModelFold, required_model
 from treefold.distributed.partial_fold import PartialFold
 from treefold.distributed.sample import sample_rows
 from treefold.distributed.schema import BAD, FILE, NO_KEY, NUM_BAD, NUM_ROWS, ROW, STATE
@@ -59,7 +59,7 @@ class FoldSummary:
 
 
 def fold_table(
-    checkpoint: str | Path | ModelFold,
+    fold: ModelFold,
     source: str | Path,
     out: str | Path,
     *,
@@ -77,7 +77,7 @@ def fold_table(
     or else on that of `address`, or on one of its own. Workers must see the files under the same
     absolute path; what a worker was doing when it died is done again by another.
     """
-    fold = checkpoint if isinstance(checkpoint, ModelFold) else load_fold(checkpoint)
+    required_model(fold)
     source, out = Path(source), Path(out)
     table = find_source(source, key, on, fold)
     refuse_to_overwrite(table, out, bad_rows_path(out))

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from treefold.fold import Groups
 from treefold.distributed.columns import as_lists, check_rows
 from treefold.distributed.limits import MOST_BAD_PER_KEY, ROWS_AT_ONCE
 from treefold.distributed.model_fold import ModelFold
@@ -25,6 +24,7 @@ from treefold.distributed.schema import (
     plain_keys,
     without_nulls,
 )
+from treefold.fold import Groups
 
 
 @dataclass(frozen=True)

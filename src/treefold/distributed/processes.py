@@ -4,10 +4,9 @@ import torch
 import torch.distributed as dist
 
 from treefold.algebra import Monoid, State, map_state, require_monoid, tensors_of
-from treefold.fold import Groups, Rows, TableRows, take_rows, tree_reduce
-from treefold.fold.rows import require_rows
 from treefold.distributed.exchange import Exchange
 from treefold.distributed.shard_plan import ShardBracketing, ShardPlan, plan_shards
+from treefold.fold import Groups, Rows, TableRows, require_rows, take_rows, tree_reduce
 
 
 def sharded_reduce(

@@ -6,8 +6,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from treefold.fold import TreePlan, plan_tree
-from treefold.fold.subtrees import Subtrees, cut_trees, plan_joining
+from treefold.fold import Subtrees, TreePlan, cut_trees, plan_joining, plan_tree
 from treefold.shapes import Int
 
 ShardBracketing: TypeAlias = Literal["balanced", "by-shard"] | str

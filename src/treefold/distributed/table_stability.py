@@ -1,18 +1,16 @@
 """How far the answers of a table can move with the cuts of an engine, measured on a sample."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from treefold.incremental import BracketingSpread, bracketing_spread
-from treefold.fold import Groups
 from treefold.distributed.columns import check_rows, check_type
-from treefold.lab.experiments.table_fold import load_fold
-from treefold.distributed.model_fold import ModelFold
+from treefold.distributed.model_fold import ModelFold, required_model
 from treefold.distributed.schema import plain_keys
+from treefold.fold import Groups
+from treefold.incremental import BracketingSpread, bracketing_spread
 
 NUM_BRACKETINGS = 8
 
@@ -42,7 +40,7 @@ class TableSpread:
 
 
 def table_spread(
-    checkpoint: str | Path | ModelFold,
+    fold: ModelFold,
     sample: pa.Table,
     *,
     key: str,
@@ -55,7 +53,7 @@ def table_spread(
     as `pa.Table.from_pandas(dataset.filter(expr="user < 50").to_pandas())`. Rows in a row may have
     different keys, and a key with one row tells nothing. Bad rows and null keys are left out.
     """
-    fold = checkpoint if isinstance(checkpoint, ModelFold) else load_fold(checkpoint)
+    required_model(fold)
     check_type(sample[on].type, fold, on)
     x, groups = _sets(sample, key, on, fold)
     answers: list[Tensor] = []

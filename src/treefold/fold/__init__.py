@@ -1,5 +1,8 @@
 """Folding ragged sets: groups, plans, and the folds over trees and lists."""
 
+from treefold.fold._inference import (
+    lasting,
+)
 from treefold.fold.chain import (
     Chain,
     PackedOrder,
@@ -8,10 +11,35 @@ from treefold.fold.chain import (
     fold_steps,
     start_states,
 )
-from treefold.fold.groups import Groups
-from treefold.fold.plan import Level, TreePlan
-from treefold.fold.planning import Bracketing, plan_tree
-from treefold.fold.rows import Rows, TableRows, take_rows
+from treefold.fold.groups import (
+    INTEGER_TYPES,
+    Groups,
+    places_within,
+)
+from treefold.fold.plan import (
+    Level,
+    TreePlan,
+)
+from treefold.fold.plan_balanced import (
+    tree_heights,
+)
+from treefold.fold.planning import (
+    Bracketing,
+    checked_bracketing,
+    plan_tree,
+)
+from treefold.fold.rows import (
+    Rows,
+    TableRows,
+    num_rows,
+    require_rows,
+    take_rows,
+)
+from treefold.fold.subtrees import (
+    Subtrees,
+    cut_trees,
+    plan_joining,
+)
 from treefold.fold.tree import (
     Fold,
     collect_groups,
@@ -22,6 +50,7 @@ from treefold.fold.tree import (
 )
 
 __all__ = [
+    "INTEGER_TYPES",
     "Bracketing",
     "Chain",
     "Fold",
@@ -29,17 +58,26 @@ __all__ = [
     "Level",
     "PackedOrder",
     "Rows",
+    "Subtrees",
     "TableRows",
     "TreePlan",
     "chain_fold",
     "chain_reduce",
+    "checked_bracketing",
     "collect_groups",
+    "cut_trees",
     "fold_levels",
     "fold_nodes",
     "fold_steps",
+    "lasting",
+    "num_rows",
+    "places_within",
+    "plan_joining",
     "plan_tree",
+    "require_rows",
     "start_states",
     "take_rows",
     "tree_fold",
+    "tree_heights",
     "tree_reduce",
 ]

@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 import torch
 from torch import Tensor
 
-from treefold.algebra.monoid import State, map_state, tensors_of
-from treefold.fold.groups import Groups, places_within
+from treefold.algebra import State, map_state, tensors_of
 from treefold.fold._inference import lasting
+from treefold.fold.groups import Groups, places_within
 from treefold.fold.rows import Rows, require_rows, take_rows
 from treefold.shapes import Int
 

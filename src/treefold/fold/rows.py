@@ -6,7 +6,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from treefold.algebra.monoid import State, map_state, tensors_of
+from treefold.algebra import State, map_state, tensors_of
 from treefold.fold.groups import Groups
 from treefold.shapes import Int, Shaped
 

@@ -6,14 +6,7 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 import torch
 from torch import Tensor
 
-from treefold.algebra.monoid import (
-    Monoid,
-    State,
-    identity_like,
-    map_state,
-    require_no_owner,
-    tensors_of,
-)
+from treefold.algebra import Monoid, State, identity_like, map_state, require_no_owner, tensors_of
 from treefold.fold.plan import TreePlan
 from treefold.fold.rows import Rows, num_rows, take_rows
 

@@ -1,12 +1,30 @@
 """Living sets: what only a monoid can do, updated in place and folded from streams."""
 
-from treefold.incremental.chunked import Chunk, fold_chunks
-from treefold.incremental.dynamic import DynamicAggregation
-from treefold.incremental.fold_tree import FoldTree
-from treefold.incremental.stability import BracketingSpread, bracketing_spread
-from treefold.incremental.stability_samples import chunks_spread, graph_spread
-from treefold.incremental.group_stability import sampled_spread, sharded_spread
-from treefold.incremental.streaming import StreamingFold
+from treefold.incremental.chunked import (
+    Chunk,
+    fold_chunks,
+)
+from treefold.incremental.dynamic import (
+    DynamicAggregation,
+)
+from treefold.incremental.fold_tree import (
+    FoldTree,
+)
+from treefold.incremental.group_stability import (
+    sampled_spread,
+    sharded_spread,
+)
+from treefold.incremental.stability import (
+    BracketingSpread,
+    bracketing_spread,
+)
+from treefold.incremental.stability_samples import (
+    chunks_spread,
+    graph_spread,
+)
+from treefold.incremental.streaming import (
+    StreamingFold,
+)
 
 __all__ = [
     "BracketingSpread",

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import State, map_state, tensors_of
-from treefold.fold.groups import places_within
-from treefold.fold.plan_balanced import tree_heights
+from treefold.fold import places_within, tree_heights
 from treefold.shapes import Int
 
 

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import State, map_state
-from treefold.fold.groups import INTEGER_TYPES
-from treefold.fold.rows import num_rows
+from treefold.fold import INTEGER_TYPES, num_rows
 from treefold.shapes import Int
 
 Integers: TypeAlias = Tensor | Sequence[int] | int

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from treefold.algebra import Monoid, require_monoid
+from treefold.fold import Groups
 from treefold.incremental.checks import Integers, sets_of_rows
 from treefold.incremental.counter import Cuts, carry, cut, total
 from treefold.incremental.leaves import require_covered
-from treefold.fold import Groups
 from treefold.shapes import Float
 
 

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid
+from treefold.fold import tree_heights
 from treefold.incremental.arena import Arena, num_nodes
 from treefold.incremental.path import climb_alone
-from treefold.fold.plan_balanced import tree_heights
 from treefold.shapes import Int
 
 MAX_PAIRS = 1 << 16

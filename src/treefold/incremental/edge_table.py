@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from treefold.fold import places_within
 from treefold.incremental.arena import bytes_of
-from treefold.fold.groups import places_within
 from treefold.shapes import Bool, Int
 
 _TARGET_BITS = 32

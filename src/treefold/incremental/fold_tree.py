@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, identity_like, map_state
-from treefold.algebra.monoid import require_elements
+from treefold.algebra import Monoid, State, identity_like, map_state, require_elements
 from treefold.checkpoints import Checkpoint
+from treefold.fold import Groups, num_rows, places_within, tree_heights
 from treefold.incremental.arena import Arena, room_for
 from treefold.incremental.checks import Integers, as_integers, as_sets, rows_like, sets_of_rows
 from treefold.incremental.climb import climb, fold_all
@@ -18,10 +18,6 @@ from treefold.incremental.elements import Elements
 from treefold.incremental.leave_one_out import leave_one_out
 from treefold.incremental.saving import load_living, pack_trees, save_living, unpack_trees
 from treefold.incremental.stability import BracketingSpread, bracketing_spread
-from treefold.fold import Groups
-from treefold.fold.groups import places_within
-from treefold.fold.plan_balanced import tree_heights
-from treefold.fold.rows import num_rows
 from treefold.shapes import Int
 
 

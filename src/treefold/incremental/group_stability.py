@@ -11,11 +11,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, map_state
-from treefold.algebra.sampling import draw_integers
+from treefold.algebra import Monoid, State, draw_integers, map_state
+from treefold.fold import Groups, Rows, require_rows, take_rows
 from treefold.incremental.stability import BracketingSpread, bracketing_spread
-from treefold.fold import Groups, Rows, take_rows
-from treefold.fold.rows import require_rows
 from treefold.shapes import Int
 
 

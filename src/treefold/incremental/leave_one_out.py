@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid, State, identity_like, map_state, take
+from treefold.fold import places_within, tree_heights
 from treefold.incremental.arena import Arena, num_nodes
-from treefold.fold.groups import places_within
-from treefold.fold.plan_balanced import tree_heights
 
 
 def leave_one_out(op: Monoid, arena: Arena) -> State:

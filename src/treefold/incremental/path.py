@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid, State, map_state
-from treefold.incremental.arena import Arena
 from treefold.fold import TreePlan, tree_fold
+from treefold.incremental.arena import Arena
 
 
 def climb_alone(op: Monoid, arena: Arena, level: int, place: int, end: int, height: int) -> None:

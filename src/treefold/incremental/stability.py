@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid, State, compare, map_state, require_monoid
-from treefold.fold import Bracketing, Groups, plan_tree, tree_reduce
-from treefold.fold.rows import require_rows
+from treefold.fold import Bracketing, Groups, plan_tree, require_rows, tree_reduce
 from treefold.shapes import Float, Int
 
 

@@ -6,16 +6,22 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, map_state, require_monoid, take, tensors_of
-from treefold.algebra.monoid import require_elements
-from treefold.algebra.sampling import draw_integers
+from treefold.algebra import (
+    Monoid,
+    State,
+    draw_integers,
+    map_state,
+    require_elements,
+    require_monoid,
+    take,
+    tensors_of,
+)
+from treefold.fold import Groups, num_rows
 from treefold.incremental.arena import bytes_of
 from treefold.incremental.checks import Integers, rows_like, sets_of_rows
 from treefold.incremental.counter import Levels, carry, cut, merged, total
 from treefold.incremental.saving import load_living, pack_counters, save_living, unpack_counters
 from treefold.incremental.stability import BracketingSpread, spread_of
-from treefold.fold import Groups
-from treefold.fold.rows import num_rows
 from treefold.shapes import Int
 
 MAX_PHASE = 1 << 20

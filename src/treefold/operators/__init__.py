@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 from treefold.operators.bijection import CouplingFlow
 from treefold.operators.binary_gru import BinaryGRU
+from treefold.operators.binary_gru_loops import kernels_in_use
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
 from treefold.operators.gated_selection import GatedSelection
-from treefold.operators.operator import Operator
+from treefold.operators.operator import HALF_TYPES, Operator, reset_parts
 from treefold.operators.recurrent import RecurrentCell, RecurrentGRU, RecurrentLSTM
 from treefold.operators.symmetrized import Symmetrized
+from treefold.operators.workspace import release
 
 OPERATORS: dict[str, Callable[..., Operator]] = {
     "binary-gru": BinaryGRU,
@@ -25,6 +27,7 @@ CELLS: dict[str, Callable[..., RecurrentCell]] = {"gru": RecurrentGRU, "lstm": R
 
 __all__ = [
     "CELLS",
+    "HALF_TYPES",
     "OPERATORS",
     "BinaryGRU",
     "BinaryMLP",
@@ -36,4 +39,7 @@ __all__ = [
     "RecurrentGRU",
     "RecurrentLSTM",
     "Symmetrized",
+    "kernels_in_use",
+    "release",
+    "reset_parts",
 ]

@@ -8,12 +8,6 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from treefold.operators.binary_gru_fold import fold_binary_gru
-from treefold.operators.binary_gru_loops import loops_for
-from treefold.operators.binary_gru_work import Parameters, Work
-from treefold.operators.operator import HALF_TYPES, Operator
-from treefold.operators.plain_cells import gru_step
-from treefold.operators.transforms import are_transforms_active
 from treefold.fold import (
     Fold,
     Rows,
@@ -21,6 +15,12 @@ from treefold.fold import (
     TreePlan,
     fold_levels,
 )
+from treefold.operators.binary_gru_fold import fold_binary_gru
+from treefold.operators.binary_gru_loops import loops_for
+from treefold.operators.binary_gru_work import Parameters, Work
+from treefold.operators.operator import HALF_TYPES, Operator
+from treefold.operators.plain_cells import gru_step
+from treefold.operators.transforms import are_transforms_active
 from treefold.shapes import Float
 
 FEW = 4096

@@ -7,16 +7,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from treefold.fold import TreePlan
+from treefold.operators.binary_gru_work import Parameters, Work
+from treefold.operators.compiled_threads import max_parts
 from treefold.operators.kernels.binary_gru_ends import Cell, Ends, Gradients
 from treefold.operators.kernels.binary_gru_fold import fold, fold_back
 from treefold.operators.kernels.binary_gru_rooms import Size
 from treefold.operators.kernels.binary_gru_runs import MIN_NUMBERS, Tree
-from treefold.operators.kernels.compiling import HALF, SINGLE, name_of_width, tells_if_slow, width_of
+from treefold.operators.kernels.compiling import (
+    HALF,
+    SINGLE,
+    name_of_width,
+    tells_if_slow,
+    width_of,
+)
 from treefold.operators.kernels.halves import can_multiply_halves
-from treefold.operators.binary_gru_work import Parameters, Work
-from treefold.operators.compiled_threads import max_parts
 from treefold.operators.workspace import Lease
-from treefold.fold import TreePlan
 
 RUNS_PER_CHUNK = 16
 """With one thread: the projections of a run are then 400 kB."""

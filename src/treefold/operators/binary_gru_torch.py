@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from treefold.fold import TreePlan
 from treefold.operators.binary_gru_kernel import (
     NUM_KEPT,
     NUM_PROJECTIONS,
@@ -20,7 +21,6 @@ from treefold.operators.binary_gru_projection import Dense, Places, Projection
 from treefold.operators.binary_gru_shared import Shared
 from treefold.operators.binary_gru_work import Parameters, Run, Work
 from treefold.operators.workspace import Lease
-from treefold.fold import TreePlan
 
 
 class _Memory(NamedTuple):

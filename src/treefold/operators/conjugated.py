@@ -6,8 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from treefold.algebra import Max, Monoid, Sum
-from treefold.operators.bijection import CouplingFlow
-from treefold.operators.operator import Operator
 from treefold.fold import (
     Fold,
     Rows,
@@ -17,6 +15,8 @@ from treefold.fold import (
     fold_nodes,
     take_rows,
 )
+from treefold.operators.bijection import CouplingFlow
+from treefold.operators.operator import Operator
 from treefold.shapes import Float
 
 

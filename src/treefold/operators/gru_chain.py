@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from treefold.fold import PackedOrder
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.second_order import differentiable_gradients
-from treefold.fold import PackedOrder
 
 
 class ChainGRU(torch.autograd.Function):

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from treefold.operators.binary_gru_kernel import NUM_KEPT
+from treefold.operators.compiled_threads import max_parts
 from treefold.operators.kernels.compiling import tells_if_slow
 from treefold.operators.kernels.gru_bias import bias_gradient, bias_of_kinds
 from treefold.operators.kernels.gru_chain import run, run_back
-from treefold.operators.binary_gru_kernel import NUM_KEPT
-from treefold.operators.compiled_threads import max_parts
 
 NUM_PROJECTIONS = 3
 """Of a row, and of a state."""

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from treefold.algebra import State
+from treefold.fold import Chain, PackedOrder, fold_steps, start_states
 from treefold.operators.gru_chain import chain_gru
 from treefold.operators.plain_cells import gru_step, lstm_step
 from treefold.operators.transforms import are_transforms_active
-from treefold.fold import Chain, PackedOrder, fold_steps, start_states
 
 
 class RecurrentCell(nn.Module, ABC):

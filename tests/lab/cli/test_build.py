@@ -63,7 +63,9 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments, message, tmp_path, cap
 
 
 def test_a_missing_package_is_named_with_what_to_install(tmp_path, capsys, monkeypatch):
-    for module in [name for name in sys.modules if name.startswith("treefold.lab.tasks.realworld.")]:
+    for module in [
+        name for name in sys.modules if name.startswith("treefold.lab.tasks.realworld.")
+    ]:
         if module.endswith(("build_zinc", "molecules")):
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "rdkit", None)

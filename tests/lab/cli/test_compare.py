@@ -9,11 +9,11 @@ import pytest
 from treefold.aggr import AGGREGATORS
 from treefold.lab.cli.app import app
 
-HELPERS = Path(__file__).parents[1]
+HELPERS = Path(__file__).parents[2]
 GRAPHS = f"""
 import sys
 sys.path.insert(0, {str(HELPERS)!r})
-from comparing.graph_sets import graph_classes
+from lab.compare.graph_sets import graph_classes
 def dataset():
     return graph_classes(40)
 """

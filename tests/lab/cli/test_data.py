@@ -8,7 +8,7 @@ import pytest
 
 from treefold.lab.cli.data import told_progress
 
-FEW = Path(__file__).parents[1] / "data" / "realworld"
+FEW = Path(__file__).parents[2] / "data" / "realworld"
 
 
 def treefold(*arguments):

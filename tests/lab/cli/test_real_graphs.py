@@ -8,7 +8,7 @@ import pytest
 
 from treefold.lab.runs import Record
 
-FEW = Path(__file__).parents[1] / "data" / "realworld"
+FEW = Path(__file__).parents[2] / "data" / "realworld"
 TINY = ["--preset", "smoke", "--set", "training.epochs=1", "--set", "model.channels=4"]
 
 

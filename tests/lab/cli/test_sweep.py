@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from treefold.atomic import StorageError
 from treefold.lab.cli.commands import variant_name
 from treefold.lab.cli.display import Silent
 from treefold.lab.cli.options import Machine
 from treefold.lab.cli.sweeping import Children, Job, _run, manifest, sweep_rows
 from treefold.lab.experiments.catalogue import find_experiment
-from treefold.lab.experiments.run import open_record
-from treefold.lab.runs import Record, StorageError
+from treefold.lab.experiments.running import open_record
+from treefold.lab.runs import Record
 
 
 def job(out, **options):

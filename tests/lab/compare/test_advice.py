@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from comparing.made_up import FACTS, run, save, seeds
+from lab.compare.made_up import FACTS, run, save, seeds
 
 from treefold.lab.compare import pick, write_page
 from treefold.lab.compare.advice import advice

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 import torch
-from comparing.graph_sets import graph_classes, graph_numbers, one_graph
+from lab.compare.graph_sets import graph_classes, graph_numbers, one_graph
 
 from treefold.lab.compare import Budget, Listener, Plan, Size, collect, compare, dataset_of
 from treefold.lab.compare.run import Onlooker, Run

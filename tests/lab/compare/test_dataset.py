@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from comparing.graph_sets import graph_classes, graph_numbers, one_graph, ring
+from lab.compare.graph_sets import graph_classes, graph_numbers, one_graph, ring
 from torch_geometric.data import Data, HeteroData
 
 from treefold.lab.compare import collect, collect_splits, dataset_of

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from comparing.graph_sets import graph_classes, graph_numbers, one_graph
+from lab.compare.graph_sets import graph_classes, graph_numbers, one_graph
 from torch.nn import functional as F
 
 import treefold

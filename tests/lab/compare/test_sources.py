@@ -10,13 +10,13 @@ from treefold.lab.compare import load_dataset
 from treefold.lab.compare.sources import read_dataset
 from treefold.lab.tasks.realworld import ZINC
 
-FEW = Path(__file__).parents[1] / "data" / "realworld"
-HELPERS = Path(__file__).parents[1]
+FEW = Path(__file__).parents[2] / "data" / "realworld"
+HELPERS = Path(__file__).parents[2]
 
 GOOD = f"""
 import sys
 sys.path.insert(0, {str(HELPERS)!r})
-from comparing.graph_sets import graph_classes
+from lab.compare.graph_sets import graph_classes
 """
 
 

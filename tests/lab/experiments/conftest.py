@@ -1,7 +1,7 @@
 """One world, and one run that nothing disturbs, for all claims about runs."""
 
 import pytest
-from experiments.small_runs import train
+from lab.experiments.small_runs import train
 
 from treefold.lab.runs.world import World
 

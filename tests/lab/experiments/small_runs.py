@@ -2,7 +2,7 @@
 
 from treefold.checkpoints import CheckpointStore
 from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.run import run
+from treefold.lab.experiments.running import run
 from treefold.lab.experiments.set_experiments import find_experiment
 from treefold.lab.runs import MetricsLog, Record
 

@@ -1,7 +1,7 @@
 """The best epoch is the one that validation says, and its checkpoint is the one that counts."""
 
 import pytest
-from experiments.small_runs import Crash, small, train
+from lab.experiments.small_runs import Crash, small, train
 
 from treefold.checkpoints import DamagedCheckpoint
 from treefold.lab.experiments.trainer import Watcher

@@ -9,7 +9,7 @@ from treefold.lab.experiments.build import build_model, routine_of
 from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.experiments.multitask_runner import answers, batches_by_size
 from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.run import run
+from treefold.lab.experiments.running import run
 from treefold.lab.experiments.trainer import Watcher
 from treefold.lab.runs import MetricsLog, Record
 from treefold.lab.tasks.multitask import TARGETS

@@ -10,7 +10,7 @@ from treefold.checkpoints import CheckpointStore
 from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.experiments.loading import best_model
 from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.run import run
+from treefold.lab.experiments.running import run
 from treefold.lab.experiments.trainer import Watcher
 from treefold.lab.runs import MetricsLog, Record
 from treefold.lab.runs.precision import PRECISIONS

@@ -12,15 +12,15 @@ from treefold.lab.experiments.build import routine_of
 from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.experiments.loading import best_model
 from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.run import run
+from treefold.lab.experiments.running import run
 from treefold.lab.experiments.trainer import Trainer, Watcher
 from treefold.lab.runs import MetricsLog, Record
-from treefold.lab.tasks.realworld import MissingData, differences_from_official
-from treefold.lab.tasks.realworld.tasks import GRAPH_TASKS
 from treefold.lab.runs.answer_scores import score_answers
 from treefold.lab.runs.state import restore
+from treefold.lab.tasks.realworld import MissingData, differences_from_official
+from treefold.lab.tasks.realworld.tasks import GRAPH_TASKS
 
-FEW = Path(__file__).parents[1] / "data" / "realworld"
+FEW = Path(__file__).parents[2] / "data" / "realworld"
 SMALL = ["training.epochs=2", "training.batch_size=2", "model.channels=4", "model.num_layers=2"]
 PLATEAU = [
     "training.epochs=6",

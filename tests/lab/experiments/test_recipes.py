@@ -20,7 +20,7 @@ from treefold.lab.runs import Record, as_json, find_runs
 from treefold.lab.tasks import SET_TASKS
 
 ONE = "second-minimum/binary-gru"
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 def every_row():

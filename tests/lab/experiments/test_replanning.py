@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from experiments.small_runs import numbers, small, train
+from lab.experiments.small_runs import numbers, small, train
 
 from treefold.lab.experiments.loading import experiment_of
 from treefold.lab.experiments.replanning import replan

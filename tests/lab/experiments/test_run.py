@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from experiments.small_runs import numbers, small, train
+from lab.experiments.small_runs import numbers, small, train
 
 from treefold.lab.experiments.recipe import Evaluation
 from treefold.lab.experiments.trainer import Trainer, Watcher
@@ -14,9 +14,9 @@ from treefold.lab.runs import (
     Record,
     as_json,
 )
-from treefold.lab.tasks import SET_TASKS
 from treefold.lab.runs.signals import StopRequest
 from treefold.lab.runs.world import World
+from treefold.lab.tasks import SET_TASKS
 
 
 def test_a_record_holds_recipe_seed_provenance_and_scores(undisturbed):
@@ -102,7 +102,7 @@ def test_a_run_that_is_to_be_evaluated_further_is_not_trained_again(
     more = small("second-minimum/binary-gru-assoc", "evaluation.balanced_sizes=4,64")
     steps = []
     watcher = Watcher(step=lambda progress, _: steps.append(progress.step))
-    monkeypatch.setattr("treefold.lab.experiments.run.commit", lambda: "a later one")
+    monkeypatch.setattr("treefold.lab.experiments.running.commit", lambda: "a later one")
     record = train(tmp_path, world, more, watcher=watcher)
     assert record.commit != record.metrics["evaluation_commit"] == "a later one"
     assert steps == []

@@ -4,16 +4,13 @@ import errno
 import os
 
 import pytest
-from experiments.small_runs import small, train
+from lab.experiments.small_runs import small, train
 
+from treefold.atomic import StorageError
 from treefold.checkpoints import CheckpointStore
 from treefold.lab.experiments.trainer import Trainer, Watcher
-from treefold.lab.runs import (
-    FolderInUse,
-    Record,
-    StorageError,
-)
-from treefold.lab.runs.fit import NonFinite
+from treefold.lab.runs import FolderInUse, Record
+from treefold.lab.runs.loop import NonFinite
 
 
 def test_numbers_that_explode_stop_the_run_with_the_last_finite_state(tmp_path, world):
@@ -51,7 +48,7 @@ def test_the_state_that_is_kept_is_named(tmp_path, world):
             super().__init__(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("treefold.lab.experiments.run.Trainer", Watched)
+        patch.setattr("treefold.lab.experiments.running.Trainer", Watched)
         steady = small("second-minimum/sum", "training.schedule=constant")
         kept = r"The last finite state, of epoch 1, step 4, is kept as checkpoints/last-000001"
         with pytest.raises(NonFinite, match=kept):

@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from experiments.small_runs import SMALL, Crash, numbers, train
+from lab.experiments.small_runs import SMALL, Crash, numbers, train
 
 from treefold.lab.experiments.trainer import Trainer, Watcher
 from treefold.lab.runs import (

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from models.graphs import random_graph, together
+from lab.networks.graphs import random_graph, together
 
 from treefold.lab.networks import GraphLayout
 from treefold.lab.networks.graph_layout import inverse

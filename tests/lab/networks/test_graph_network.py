@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from models.graphs import random_graph, together
-from models.test_tower_conv import by_definition
+from lab.networks.graphs import random_graph, together
+from lab.networks.test_tower_conv import by_definition
 
 import treefold
 from treefold.lab.networks import plain_network, tower_network

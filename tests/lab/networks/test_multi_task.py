@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from models.graphs import random_graph, together
+from lab.networks.graphs import random_graph, together
 from torch.nn import functional as F
 from torch_geometric.nn.aggr import Set2Set
 

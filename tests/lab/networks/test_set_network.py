@@ -4,10 +4,10 @@ import pytest
 import torch
 
 import treefold
-from treefold.lab.networks import OracleNetwork, SetNetwork
 from treefold.fold import Groups
-from treefold.lab.tasks import SET_TASKS, from_bits
+from treefold.lab.networks import OracleNetwork, SetNetwork
 from treefold.lab.runs.scoring import score
+from treefold.lab.tasks import SET_TASKS, from_bits
 
 
 def make(name="binary-gru", channels=8):

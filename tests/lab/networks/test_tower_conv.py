@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from models.graphs import random_graph
+from lab.networks.graphs import random_graph
 
 import treefold
 from treefold.lab.networks import GraphLayout, TowerConv

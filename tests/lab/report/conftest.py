@@ -1,7 +1,7 @@
 """One made-up results folder, and the report on it, for all claims."""
 
 import pytest
-from report.synthetic import save_everything
+from lab.report.synthetic import save_everything
 
 from treefold.lab.report.content import read_content
 from treefold.lab.report.markdown import report_markdown

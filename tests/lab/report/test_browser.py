@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from report.synthetic import record, save
+from lab.report.synthetic import record, save
 
 from treefold.lab.report.content import read_content
 from treefold.lab.report.draw_plotly import plotly_figure

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from report.synthetic import record
+from lab.report.synthetic import record
 
 from treefold.lab.report.checks import check_record, is_finite
 

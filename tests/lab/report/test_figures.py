@@ -1,7 +1,7 @@
 """Each figure shows the numbers of the records, at the right places."""
 
 import pytest
-from report.synthetic import OURS, SCALED, SIZES, log_rows, record, save, sweep_record
+from lab.report.synthetic import OURS, SCALED, SIZES, log_rows, record, save, sweep_record
 
 from treefold.lab.report.content import read_content
 from treefold.lab.report.figure import Line, log_axis, slug_of

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from report.synthetic import record, save, speed_record, sweep_record
+from lab.report.synthetic import record, save, speed_record, sweep_record
 
 from treefold.lab.report.groups import group_runs, sections
 from treefold.lab.report.runs import load_runs

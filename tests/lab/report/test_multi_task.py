@@ -1,7 +1,7 @@
 """What the report says of the multi-task benchmark: targets beside the paper's, and ratios."""
 
 import pytest
-from report.synthetic import record, save
+from lab.report.synthetic import record, save
 
 from treefold.lab.report.content import read_content
 from treefold.lab.report.draw_matplotlib import draw_files

@@ -1,7 +1,7 @@
 """What the report says of real graphs: best and last epoch beside the paper's, all side by side."""
 
 import pytest
-from report.synthetic import record, save
+from lab.report.synthetic import record, save
 
 from treefold.lab.report.content import read_content
 from treefold.lab.report.table import table_markdown

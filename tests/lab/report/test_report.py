@@ -11,15 +11,15 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lab.report.synthetic import log_rows, record, save, speed_record
 from plotly.offline import get_plotlyjs
-from report.synthetic import log_rows, record, save, speed_record
 
-from treefold.lab.runs import Record
 from treefold.lab.report import write_report
 from treefold.lab.report.appendix import records_html
 from treefold.lab.report.content import read_content
 from treefold.lab.report.markdown import report_markdown
 from treefold.lab.report.page import MAX_BYTES, page_html
+from treefold.lab.runs import Record
 
 EVIL = '</script><img src=x onerror="alert(1)">|[a](javascript:b)`</details>$_漢'
 

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from report.synthetic import log_rows, record, save
+from lab.report.synthetic import log_rows, record, save
 
 from treefold.lab.report.runs import load_runs
 

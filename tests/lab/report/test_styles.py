@@ -1,6 +1,6 @@
 from itertools import combinations
 
-from report.synthetic import OURS, record, save, sweep_record
+from lab.report.synthetic import OURS, record, save, sweep_record
 
 from treefold.lab.report.groups import group_runs
 from treefold.lab.report.runs import load_runs

@@ -1,6 +1,6 @@
 """The summary says what the numbers say."""
 
-from report.synthetic import record, save
+from lab.report.synthetic import record, save
 
 from treefold.lab.report.content import read_content
 from treefold.lab.report.text import as_html, as_markdown

@@ -1,6 +1,6 @@
 """The tables, word by word."""
 
-from report.synthetic import DEPARTURE, SCALED, record, save, speed_record
+from lab.report.synthetic import DEPARTURE, SCALED, record, save, speed_record
 
 from treefold.lab.report.content import read_content
 from treefold.lab.report.table import Column, Table, table_html, table_markdown

@@ -10,7 +10,7 @@ import treefold
 from treefold.lab.networks import SetNetwork
 from treefold.fold import TableRows
 from treefold.lab.tasks import KthSmallest
-from treefold.lab.runs.fit import Progress, fit, num_steps
+from treefold.lab.runs.loop import Progress, fit, num_steps
 from treefold.lab.runs.scoring import loss_and_correct
 from treefold.lab.runs.signals import stop_on_signals
 from treefold.lab.runs.violations import violations_on

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from treefold.lab.runs import FolderInUse, StorageError, locked
+from treefold.lab.runs import FolderInUse, locked
+from treefold.atomic import StorageError
 
 HOLD = """
 import sys, pathlib, time

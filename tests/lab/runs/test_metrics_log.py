@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records.disk import Killed, failing_disk, os_error
+from lab.runs.disk import Killed, failing_disk, os_error
 
-from treefold.lab.runs import MetricsLog, StorageError
+from treefold.lab.runs import MetricsLog
+from treefold.atomic import StorageError
 
 ROWS = [{"epoch": n, "loss": 1 / n, "phase": f"part {n}"} for n in (1, 2, 3)]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treefold.lab.runs import Reference, decode, encode
+from treefold.plain import Reference, decode, encode
 
 
 def same(a, b):

@@ -182,9 +182,9 @@ def test_nothing_names_the_host_the_user_or_a_folder(monkeypatch, tmp_path):
 
 
 def test_cores_are_counted_where_nobody_can_tell_which_are_ours(monkeypatch):
-    assert provenance.num_cores() == len(os.sched_getaffinity(0))
+    assert num_cores() == len(os.sched_getaffinity(0))
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert provenance.num_cores() == 7
+    assert num_cores() == 7
     monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert provenance.num_cores() == 1
+    assert num_cores() == 1

@@ -2,9 +2,10 @@ import json
 import math
 
 import pytest
-from records.disk import failing_disk, os_error
+from lab.runs.disk import failing_disk, os_error
 
-from treefold.lab.runs import Record, StorageError, find_runs
+from treefold.lab.runs import Record, find_runs
+from treefold.atomic import StorageError
 
 RECORD = Record(
     name="second-minimum/binary-gru",

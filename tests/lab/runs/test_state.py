@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from training.small_training import CASES, NUM_STEPS, Run, same, states
+from lab.runs.small_training import CASES, NUM_STEPS, Run, same, states
 
 from treefold.checkpoints import CheckpointStore
 from treefold.lab.runs.state import capture, restore

@@ -10,7 +10,7 @@ from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
     ExponentialLR,
 )
-from training.small_training import same
+from lab.runs.small_training import same
 
 from treefold.checkpoints import Checkpoint
 from treefold.lab.runs.state import capture, restore

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import (
     ExponentialLR,
     LambdaLR,
 )
-from training.small_training import CASES, Run, same, states
+from lab.runs.small_training import CASES, Run, same, states
 
 from treefold.checkpoints import CheckpointStore
 from treefold.lab.runs.state import capture, restore

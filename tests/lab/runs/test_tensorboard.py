@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from treefold.lab.runs import StorageError
+from treefold.atomic import StorageError
 from treefold.lab.runs import tensorboard
 from treefold.lab.runs.tensorboard import TensorBoardLog
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from treefold.lab.runs import StorageError
+from treefold.atomic import StorageError
 from treefold.lab.tasks import cache as cache_module
 from treefold.lab.tasks.cache import cache_folder, cached_arrays
 from treefold.lab.tasks.multitask import MultiTask

@@ -225,8 +225,8 @@ def bench(
     with as_one_line(debug):
         if not 0 < fraction <= 1:
             raise ValueError(f"--fraction is {fraction:g}; expected more than 0 and at most 1")
+        from treefold.atomic import check_writable
         from treefold.lab.cli.benchmarking import bench_rows
-        from treefold.lab.runs import check_writable
 
         check_writable(out)
         bench_rows(sizes, rows, fraction, preset, set_ or [], out, machine)
@@ -284,7 +284,7 @@ def compare(
     """
     with as_one_line(debug):
         from treefold.lab.cli.comparing import compare_aggregators
-        from treefold.lab.compare.plan import EPOCHS, Budget, Plan, Size, parse_aggregators
+        from treefold.lab.compare import EPOCHS, Budget, Plan, Size, parse_aggregators
 
         if epochs is None and seconds is None:
             epochs = EPOCHS

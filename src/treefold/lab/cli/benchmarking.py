@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from treefold.lab.cli.commands import variant_name, world_of
-from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.set_experiments import REPORTED_SECONDS, find_experiment
-from treefold.lab.experiments.set_runner import parse_sizes
-from treefold.lab.experiments.speed import time_experiment
-from treefold.lab.runs.world import World
+from treefold.lab.experiments import (
+    REPORTED_SECONDS,
+    find_experiment,
+    override,
+    parse_sizes,
+    time_experiment,
+)
+from treefold.lab.runs import World
 
 if TYPE_CHECKING:
     from treefold.lab.cli.options import Machine

@@ -10,8 +10,8 @@ from rich.progress import MofNCompleteColumn
 from treefold.lab.cli.counting import bar_or_lines
 
 if TYPE_CHECKING:
-    from treefold.lab.tasks.realworld.building import Built
-    from treefold.lab.tasks.realworld.building import Progress as Told
+    from treefold.lab.tasks import Built
+    from treefold.lab.tasks import Progress as Told
 
 NUM_SHOWN = 10
 """Left-out entries that are printed; all of them go to a file."""
@@ -20,7 +20,7 @@ NUM_SHOWN = 10
 def build_zinc_data(table: Path, out: Path) -> None:
     """Molecules from a table."""
     with _needed("rdkit", "networkx"):
-        from treefold.lab.tasks.realworld.build_zinc import build_zinc
+        from treefold.lab.tasks import build_zinc
 
     with told_count("molecules") as told:
         built = build_zinc(table, out, told)
@@ -36,7 +36,7 @@ def build_superpixel_data(
 ) -> None:
     """Images as superpixels."""
     with _needed("skimage", "PIL"):
-        from treefold.lab.tasks.realworld.build_superpixels import build_superpixels
+        from treefold.lab.tasks import build_superpixels
 
     with told_count("images") as told:
         built = build_superpixels(
@@ -47,7 +47,7 @@ def build_superpixel_data(
 
 def _say(built: "Built", out: Path) -> None:
     """What came of it, once our loader has read all of it."""
-    from treefold.lab.tasks.realworld.building import LEFT_OUT, built_task
+    from treefold.lab.tasks import LEFT_OUT, built_task
 
     task = built_task(built.name, out)
     sizes = "  ".join(f"{split} {len(task.split(split, out)):,}" for split in built.sizes)

@@ -9,20 +9,33 @@ import torch
 
 from treefold.aggr import AGGREGATORS
 from treefold.algebra import law_report
+from treefold.cores import num_cores
 from treefold.lab.cli.display import choose_display
 from treefold.lab.cli.watching import watch
-from treefold.lab.experiments.build import routine_of
-from treefold.lab.experiments.catalogue import FAMILIES, find_experiment
-from treefold.lab.experiments.loading import experiment_of, model_at, names_checkpoint, run_of
-from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.replanning import replan
-from treefold.lab.experiments.run import run
-from treefold.lab.runs import Record, found_record, num_cores
+from treefold.lab.experiments import (
+    FAMILIES,
+    experiment_of,
+    find_experiment,
+    model_at,
+    names_checkpoint,
+    override,
+    replan,
+    routine_of,
+    run,
+    run_of,
+)
+from treefold.lab.runs import (
+    FULL,
+    Record,
+    World,
+    found_record,
+    inputs_of,
+    laws_of,
+    states_of,
+    stop_on_signals,
+    under_torchrun,
+)
 from treefold.lab.tasks import SET_TASKS
-from treefold.lab.runs.precision import FULL
-from treefold.lab.runs.signals import stop_on_signals
-from treefold.lab.runs.violations import inputs_of, laws_of, states_of
-from treefold.lab.runs.world import World, under_torchrun
 
 if TYPE_CHECKING:
     from treefold.lab.cli.options import Machine

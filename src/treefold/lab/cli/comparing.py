@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 from treefold.lab.cli.commands import in_short, world_of
 from treefold.lab.cli.display import Display, Throttle, choose_display
-from treefold.lab.compare import Dataset, Listener, Plan, compare, load_dataset, write_page
-from treefold.lab.compare.run import Onlooker, Row
-from treefold.lab.runs import Record
-from treefold.lab.runs.fit import Progress
-from treefold.lab.runs.precision import FULL
+from treefold.lab.compare import (
+    Dataset,
+    Listener,
+    Onlooker,
+    Plan,
+    Row,
+    compare,
+    load_dataset,
+    write_page,
+)
+from treefold.lab.runs import FULL, Progress, Record
 
 if TYPE_CHECKING:
     from treefold.lab.cli.options import Machine

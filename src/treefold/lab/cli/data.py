@@ -6,9 +6,8 @@ from pathlib import Path
 from rich.progress import DownloadColumn, TransferSpeedColumn
 
 from treefold.lab.cli.counting import bar_or_lines
-from treefold.lab.tasks.realworld import GRAPH_TASKS, Fetched, data_folder, fetch
-from treefold.lab.tasks.realworld.download import Progress as Told
-from treefold.lab.tasks.splits import SPLITS
+from treefold.lab.tasks import GRAPH_TASKS, SPLITS, Fetched, data_folder, fetch
+from treefold.lab.tasks import Progress as Told
 
 
 def fetch_data(name: str, into: Path | None, sha256: str | None) -> None:

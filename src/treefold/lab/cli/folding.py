@@ -14,9 +14,8 @@ def fold_file(
 ) -> None:
     """Fold a Parquet table with a run's model, and say what became of its rows."""
     warnings.simplefilter("ignore")  # Ray's own, about its future
-    from treefold.distributed import fold_table, load_fold
-    from treefold.distributed.bad_rows import bad_rows_path
-    from treefold.distributed.limits import MOST_BAD_PER_KEY
+    from treefold.distributed import MOST_BAD_PER_KEY, bad_rows_path, fold_table
+    from treefold.lab.experiments import load_fold
 
     model = load_fold(run)
     if not sys.stderr.isatty():

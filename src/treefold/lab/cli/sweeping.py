@@ -14,22 +14,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from treefold.atomic import check_writable, write_atomically
+from treefold.cores import num_cores
 from treefold.lab.cli.commands import in_short, run_folder, variant_name
 from treefold.lab.cli.display import Display, choose_display
 from treefold.lab.cli.errors import INTERRUPTED
-from treefold.lab.experiments.build import require_aggregator, routine_of
-from treefold.lab.experiments.catalogue import find_experiment, find_preset
-from treefold.lab.experiments.overrides import override
-from treefold.lab.runs import (
-    Record,
-    UnreadableRecord,
-    as_json,
-    check_writable,
-    num_cores,
-    write_atomically,
+from treefold.lab.experiments import (
+    find_experiment,
+    find_preset,
+    override,
+    require_aggregator,
+    routine_of,
 )
-from treefold.lab.runs.record import FILE_NAME
-from treefold.lab.runs.precision import FULL, check_precision
+from treefold.lab.runs import FULL, RECORD_FILE, Record, UnreadableRecord, as_json, check_precision
 
 if TYPE_CHECKING:
     from treefold.lab.cli.options import Machine
@@ -82,7 +79,7 @@ class Job:
     def record(self) -> Record | None:
         """The run's record, if it has one that can be read."""
         try:
-            return Record.read(self.folder) if (self.folder / FILE_NAME).exists() else None
+            return Record.read(self.folder) if (self.folder / RECORD_FILE).exists() else None
         except UnreadableRecord:
             return None  # training will say what is wrong, or begin it anew
 

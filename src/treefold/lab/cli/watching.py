@@ -4,9 +4,8 @@ import time
 from typing import Any
 
 from treefold.lab.cli.display import Display, Throttle
-from treefold.lab.experiments.recipe import Experiment
-from treefold.lab.experiments.trainer import Watcher
-from treefold.lab.runs.fit import Progress
+from treefold.lab.experiments import Experiment, Watcher
+from treefold.lab.runs import Progress
 
 
 def watch(display: Display, name: str, experiment: Experiment) -> Watcher:

@@ -4,9 +4,16 @@ import math
 from collections.abc import Sequence
 
 from treefold.lab.compare.results import Result, Results
-from treefold.lab.report.seed_stats import Spread
-from treefold.lab.report.summary import Paragraph
-from treefold.lab.report.text import Link, Text, counted, joined, listed, mean_and_deviation
+from treefold.lab.report import (
+    Link,
+    Paragraph,
+    Spread,
+    Text,
+    counted,
+    joined,
+    listed,
+    mean_and_deviation,
+)
 
 FEW_ANSWERS = 200
 """Fewer answers than this in validation or test are said to be few."""

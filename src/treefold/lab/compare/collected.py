@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from treefold.lab.tasks import SPLITS, starts
 from treefold.shapes import Int, Shaped
-from treefold.lab.tasks.ragged import starts
-from treefold.lab.tasks.splits import SPLITS
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,7 @@ from treefold.lab.compare.examples import Asked
 from treefold.lab.compare.problem import Question, question_of
 from treefold.lab.compare.sources import read_dataset
 from treefold.lab.compare.splits import splits_of
-from treefold.lab.tasks.realworld import Categories, GraphStore, Numbers
-from treefold.lab.tasks.splits import SPLITS
+from treefold.lab.tasks import SPLITS, Categories, GraphStore, Numbers
 
 MOST_CATEGORIES = 100_000
 

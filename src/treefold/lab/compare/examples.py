@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from torch import Tensor, device
 
 from treefold.lab.compare.problem import Level
+from treefold.lab.tasks import GraphBatch, GraphStore, rows_of
 from treefold.shapes import Bool, Int, Shaped
-from treefold.lab.tasks.ragged import rows_of
-from treefold.lab.tasks.realworld import GraphBatch, GraphStore
 
 
 @dataclass(frozen=True, eq=False)

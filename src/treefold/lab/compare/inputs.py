@@ -2,9 +2,9 @@
 
 from torch import Tensor, nn
 
-from treefold.lab.networks.input_layers import EmbeddedCategories
+from treefold.lab.networks import EmbeddedCategories
+from treefold.lab.tasks import Categories, Numbers
 from treefold.shapes import Float
-from treefold.lab.tasks.realworld import Categories, Numbers
 
 
 class NumberEncoder(nn.Module):

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from treefold.operators.workspace import release
+from treefold.operators import release
 
 
 class AliveBytes(TorchDispatchMode):

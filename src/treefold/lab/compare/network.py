@@ -9,14 +9,13 @@ from torch.nn import functional as F
 from torch_geometric.nn import aggr as pyg
 
 from treefold.aggr import RaggedAggregation, aggregator
+from treefold.fold import Groups, Rows, TableRows
 from treefold.lab.compare.dataset import Dataset
 from treefold.lab.compare.inputs import encoder
 from treefold.lab.compare.problem import Level
-from treefold.lab.networks.degrees import told_degrees
-from treefold.fold import Groups, Rows, TableRows
+from treefold.lab.networks import told_degrees
+from treefold.lab.tasks import GraphBatch, rows_of
 from treefold.shapes import Float
-from treefold.lab.tasks.ragged import rows_of
-from treefold.lab.tasks.realworld import GraphBatch
 
 
 class Layer(nn.Module):

@@ -7,20 +7,36 @@ from pathlib import Path
 
 from treefold.lab.compare.advice import advice
 from treefold.lab.compare.results import Result, Results, read_results
-from treefold.lab.report.content import Content
-from treefold.lab.report.figure import Axis, Figure, Line, curve, log_axis, slug_of
-from treefold.lab.report.figure_notes import note_of, sources_of
-from treefold.lab.report.figure_training import over_epochs
-from treefold.lab.report.groups import Group, group_runs
-from treefold.lab.report.hardware import machines_of
-from treefold.lab.report.report import ReportFiles, write_content
-from treefold.lab.report.runs import load_runs
-from treefold.lab.report.seed_stats import Spread
-from treefold.lab.report.styles import Style, style_groups
-from treefold.lab.report.summary import Paragraph
-from treefold.lab.report.table import Column, Table
-from treefold.lab.report.table_unfinished import unfinished_table
-from treefold.lab.report.text import Link, Text, counted, mean_and_deviation, range_of
+from treefold.lab.report import (
+    Axis,
+    Column,
+    Content,
+    Figure,
+    Group,
+    Line,
+    Link,
+    Paragraph,
+    ReportFiles,
+    Spread,
+    Style,
+    Table,
+    Text,
+    counted,
+    curve,
+    group_runs,
+    load_runs,
+    log_axis,
+    machines_of,
+    mean_and_deviation,
+    note_of,
+    over_epochs,
+    range_of,
+    slug_of,
+    sources_of,
+    style_groups,
+    unfinished_table,
+    write_content,
+)
 
 PAGE, MARKDOWN = "comparison.html", "comparison.md"
 BETTER = {"accuracy": "higher is better", "roc-auc": "higher is better", "mae": "lower is better"}

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from treefold.lab.compare.collected import Collected
+from treefold.lab.runs import measure_of
 from treefold.names import by_name
-from treefold.lab.runs.answer_scores import measure_of
 
 Level: TypeAlias = Literal["node", "graph"]
 Kind: TypeAlias = Literal["classification", "regression"]

@@ -10,7 +10,7 @@ from typing import Any
 from torch_geometric.data import Data
 
 from treefold.lab.compare.collected import Collected, collect, collect_splits
-from treefold.lab.tasks.splits import SPLITS
+from treefold.lab.tasks import SPLITS
 
 FUNCTION = "dataset"
 _MODULE = "treefold_compared_dataset"

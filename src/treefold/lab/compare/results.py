@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from treefold.lab.report.groups import Group
-from treefold.lab.report.seed_stats import Spread
-from treefold.lab.report.styles import Style
-from treefold.lab.tasks.splits import SPLITS
+from treefold.lab.report import Group, Spread, Style
+from treefold.lab.tasks import SPLITS
 
 LAW = "law:"
 STUDENT = {2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23}

@@ -14,11 +14,18 @@ from treefold.lab.compare.memory import peak_memory
 from treefold.lab.compare.network import SmallGNN, build_network
 from treefold.lab.compare.plan import Budget, Size
 from treefold.lab.compare.scores import Scoring
-from treefold.lab.tasks.splits import SPLITS
-from treefold.lab.runs.fit import Progress, fit, losses_of, num_steps
-from treefold.lab.runs.signals import Stopped, StopRequest
-from treefold.lab.runs.violations import some_examples, violations_on
-from treefold.lab.runs.world import World
+from treefold.lab.runs import (
+    Progress,
+    Stopped,
+    StopRequest,
+    World,
+    fit,
+    losses_of,
+    num_steps,
+    some_examples,
+    violations_on,
+)
+from treefold.lab.tasks import SPLITS
 
 Row = dict[str, float | int]
 

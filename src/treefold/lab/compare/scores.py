@@ -10,7 +10,7 @@ from torchmetrics.functional import mean_absolute_error
 from treefold.lab.compare.dataset import Dataset
 from treefold.lab.compare.examples import Asked, AskedBatch
 from treefold.lab.compare.problem import Question
-from treefold.lab.runs.answer_scores import measure_of
+from treefold.lab.runs import measure_of
 
 
 @dataclass(frozen=True, eq=False)

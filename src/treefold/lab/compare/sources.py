@@ -9,9 +9,7 @@ from torch_geometric.io import read_tu_data
 
 from treefold.lab.compare.collected import Collected
 from treefold.lab.compare.python_file import read_python_file
-from treefold.lab.tasks.realworld import GRAPH_TASKS, GraphStore, GraphTask, data_folder
-from treefold.lab.tasks.realworld.building import built_task
-from treefold.lab.tasks.splits import SPLITS
+from treefold.lab.tasks import GRAPH_TASKS, SPLITS, GraphStore, GraphTask, built_task, data_folder
 
 
 def read_dataset(dataset: str, data: Path | None = None) -> tuple[str, Collected]:

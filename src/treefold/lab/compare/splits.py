@@ -8,9 +8,8 @@ from torch import Tensor
 
 from treefold.lab.compare.collected import Collected
 from treefold.lab.compare.problem import Level
+from treefold.lab.tasks import SPLITS, rows_of
 from treefold.shapes import Bool, Int
-from treefold.lab.tasks.ragged import rows_of
-from treefold.lab.tasks.splits import SPLITS
 
 DEAL: dict[Level, tuple[int, ...]] = {
     "node": (0, 1, 2, 0, 0),

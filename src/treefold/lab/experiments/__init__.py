@@ -1,5 +1,5 @@
 """Experiments: recipes as data, presets, and the runs that turn them into records."""
 
-from treefold.lab.experiments.loading import load_model
+import lazy_loader
 
-__all__ = ["load_model"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

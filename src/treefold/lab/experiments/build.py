@@ -17,12 +17,10 @@ from treefold.aggr import AGGREGATORS, aggregator
 from treefold.lab.experiments.multitask_runner import MultiTaskRoutine
 from treefold.lab.experiments.realworld_runner import RealWorldRoutine
 from treefold.lab.experiments.recipe import Experiment, Training
-from treefold.lab.experiments.task_runner import Routine
 from treefold.lab.experiments.set_runner import SetRoutine
+from treefold.lab.experiments.task_runner import Routine
+from treefold.lab.tasks import GraphTask, MultiTask, SetTask
 from treefold.names import require_one_of
-from treefold.lab.tasks import SetTask
-from treefold.lab.tasks.multitask import MultiTask
-from treefold.lab.tasks.realworld import GraphTask
 
 ROUTINES: dict[type, type[Routine]] = {
     SetTask: SetRoutine,

@@ -18,8 +18,8 @@ from treefold.lab.experiments.realworld_experiments import (
 )
 from treefold.lab.experiments.realworld_presets import REALWORLD_PRESETS, RealWorldPreset
 from treefold.lab.experiments.recipe import Experiment
-from treefold.names import by_name
 from treefold.lab.tasks import SET_TASKS
+from treefold.names import by_name
 
 AnyPreset = Preset | MultiTaskPreset | RealWorldPreset
 

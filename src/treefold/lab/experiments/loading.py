@@ -8,8 +8,7 @@ from treefold.checkpoints import Checkpoint, CheckpointStore
 from treefold.lab.experiments.build import build_model
 from treefold.lab.experiments.recipe import Experiment, experiment_from_recipe
 from treefold.lab.experiments.trainer import CHECKPOINTS
-from treefold.lab.runs import Record
-from treefold.lab.runs.state import restore
+from treefold.lab.runs import Record, restore
 
 
 def load_model(path: Path | str) -> nn.Module:

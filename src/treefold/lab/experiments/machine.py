@@ -4,8 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from treefold.lab.runs import Record
-from treefold.lab.runs.precision import FULL
+from treefold.lab.runs import FULL, Record
 
 CHANGE_NUMBERS = ("precision", "processes", "threads")
 

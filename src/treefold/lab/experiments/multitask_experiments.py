@@ -14,8 +14,8 @@ from treefold.lab.experiments.recipe import (
     Reported,
     Training,
 )
+from treefold.lab.tasks import TARGETS, MultiTask
 from treefold.names import by_name
-from treefold.lab.tasks.multitask import TARGETS, MultiTask
 
 TABLE = "tab:pna_table"
 REPORTED: dict[str, dict[str, Reported]] = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from treefold.lab.experiments.recipe import GraphEvaluation, Training
-from treefold.lab.tasks.multitask import EXTRAPOLATION_SIZES
+from treefold.lab.tasks import EXTRAPOLATION_SIZES
 
 ALL_SPLITS = ("test", *EXTRAPOLATION_SIZES)
 

@@ -10,10 +10,9 @@ from torch.nn import functional as F
 
 from treefold.lab.experiments.task_runner import Folded, Routine, last_inputs
 from treefold.lab.networks import CONVOLUTIONS, MultiTaskNetwork, TowerConv, multi_task_network
+from treefold.lab.runs import Batches, shuffled, some_examples
+from treefold.lab.tasks import TARGETS, GraphData, MultiTask, Scores, score
 from treefold.names import require_one_of
-from treefold.lab.tasks.multitask import TARGETS, GraphData, MultiTask, Scores, score
-from treefold.lab.runs.fit import Batches, shuffled
-from treefold.lab.runs.violations import some_examples
 
 
 class MultiTaskRoutine(Routine):

@@ -16,8 +16,8 @@ from treefold.lab.experiments.recipe import (
     TowerModel,
     Training,
 )
+from treefold.lab.tasks import CIFAR10, MNIST, ZINC, GraphTask, MolHIV
 from treefold.names import by_name
-from treefold.lab.tasks.realworld import CIFAR10, MNIST, ZINC, GraphTask, MolHIV
 
 _TRAINING = Training(
     epochs=1_000,

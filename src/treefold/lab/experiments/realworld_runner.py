@@ -9,18 +9,23 @@ from torch import Tensor, nn
 
 from treefold.lab.experiments.recipe import Experiment, TowerModel
 from treefold.lab.experiments.task_runner import Folded, Routine, last_inputs
-from treefold.lab.networks import GraphNetwork, NormalizedTowers, PlainLayer, plain_network, tower_network
-from treefold.names import require_one_of
-from treefold.lab.tasks.realworld import (
+from treefold.lab.networks import (
+    GraphNetwork,
+    NormalizedTowers,
+    PlainLayer,
+    plain_network,
+    tower_network,
+)
+from treefold.lab.runs import AnswerScore, measure_of, num_correct, score_answers, some_examples
+from treefold.lab.tasks import (
+    SPLITS,
     GraphBatch,
     GraphStore,
     GraphTask,
     average_log_degree,
     differences_from_official,
 )
-from treefold.lab.tasks.splits import SPLITS
-from treefold.lab.runs.answer_scores import AnswerScore, measure_of, num_correct, score_answers
-from treefold.lab.runs.violations import some_examples
+from treefold.names import require_one_of
 
 
 class RealWorldRoutine(Routine):

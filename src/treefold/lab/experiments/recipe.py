@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
+from treefold.lab.tasks import CIFAR10, MNIST, SET_TASKS, ZINC, MolHIV, MultiTask
 from treefold.names import by_name, require_one_of
-from treefold.lab.tasks import SET_TASKS
-from treefold.lab.tasks.multitask import MultiTask
-from treefold.lab.tasks.realworld import CIFAR10, MNIST, ZINC, MolHIV
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from treefold.aggr import AGGREGATORS
 from treefold.lab.experiments.presets import PRESETS, Preset
 from treefold.lab.experiments.published import compared
 from treefold.lab.experiments.recipe import AggregatorChoice, Experiment, Reported
-from treefold.names import by_name, require_one_of
 from treefold.lab.tasks import SET_TASKS
+from treefold.names import by_name, require_one_of
 
 TABLE = "tab:2min_1k_baselines"
 REPORTED: dict[str, dict[str, Reported]] = {

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from treefold.aggr import aggregator
+from treefold.fold import TableRows
 from treefold.lab.experiments.task_runner import Folded, Routine
 from treefold.lab.networks import OracleNetwork, SetNetwork
-from treefold.fold import TableRows
+from treefold.lab.runs import loss_and_correct, score, some_examples
 from treefold.lab.tasks import SetData, SetTask
-from treefold.lab.runs.scoring import loss_and_correct, score
-from treefold.lab.runs.violations import some_examples
 
 
 class Balanced(NamedTuple):

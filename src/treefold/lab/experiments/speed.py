@@ -9,10 +9,7 @@ import torch
 from treefold.lab.experiments.build import build_model, build_optimizer, build_schedule
 from treefold.lab.experiments.machine import as_override
 from treefold.lab.experiments.recipe import Experiment
-from treefold.lab.runs import Record
-from treefold.lab.runs.fit import Progress, fit, num_steps
-from treefold.lab.runs.scoring import loss_and_correct
-from treefold.lab.runs.world import World
+from treefold.lab.runs import Progress, Record, World, fit, loss_and_correct, num_steps
 
 
 def seconds_per_epoch(

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from treefold.aggr import LCMAggregation
+from treefold.distributed import ModelFold
 from treefold.lab.experiments.loading import load_model, run_of
 from treefold.lab.networks import SetNetwork
 from treefold.lab.runs import Record
-from treefold.distributed.model_fold import ModelFold
 
 
 def load_fold(path: str | Path) -> ModelFold:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from treefold.aggr import RaggedAggregation
-from treefold.lab.experiments.recipe import Experiment
 from treefold.fold import Groups, Rows
-from treefold.lab.runs.fit import Batches, Examples, shuffled
+from treefold.lab.experiments.recipe import Experiment
+from treefold.lab.runs import Batches, Examples, shuffled
 
 
 def last_inputs(module: nn.Module, run: Callable[[], object]) -> tuple[Any, ...]:

@@ -19,13 +19,20 @@ from treefold.lab.experiments.build import (
     routine_of,
 )
 from treefold.lab.experiments.recipe import Experiment
-from treefold.lab.runs import MetricsLog
-from treefold.lab.runs.fit import NonFinite, Progress, fit, is_finite
-from treefold.lab.runs.signals import Stopped, StopRequest
-from treefold.lab.runs.state import capture, restore
-from treefold.lab.runs.tensorboard import TensorBoardLog
-from treefold.lab.runs.violations import violations_on
-from treefold.lab.runs.world import World
+from treefold.lab.runs import (
+    MetricsLog,
+    NonFinite,
+    Progress,
+    Stopped,
+    StopRequest,
+    TensorBoardLog,
+    World,
+    capture,
+    fit,
+    is_finite,
+    restore,
+    violations_on,
+)
 
 CHECKPOINTS = "checkpoints"
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from treefold.aggr import RaggedAggregation
+from treefold.fold import TableRows
 from treefold.lab.networks.graph_layout import Neighbours
 from treefold.lab.networks.tower_conv import EdgeRows, TowerConv
-from treefold.fold import TableRows
 from treefold.shapes import Float
 
 

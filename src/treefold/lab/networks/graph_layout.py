@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from treefold.fold import Groups
-from treefold.fold.groups import INTEGER_TYPES, places_within
+from treefold.fold import INTEGER_TYPES, Groups, places_within
 from treefold.shapes import Int
 
 

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from treefold.aggr import aggregator
+from treefold.fold import Groups
 from treefold.lab.networks.degrees import told_degrees
 from treefold.lab.networks.graph_layers import NormalizedTowers, PlainLayer, Surroundings
 from treefold.lab.networks.graph_layout import Neighbours, check_edges, graphs_of
 from treefold.lab.networks.input_layers import InputLayer, input_layer
 from treefold.lab.networks.tower_conv import TowerConv
-from treefold.fold import Groups
+from treefold.lab.tasks import Categories, Numbers
 from treefold.shapes import Float, Shaped
-from treefold.lab.tasks.realworld.inputs import Categories, Numbers
 
 
 class GraphNetwork(nn.Module):

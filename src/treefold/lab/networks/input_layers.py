@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from treefold.lab.tasks import Categories, Numbers
 from treefold.shapes import Float, Int
-from treefold.lab.tasks.realworld.inputs import Categories, Numbers
 
 
 class EmbeddedCategories(nn.Module):

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from treefold.aggr import RaggedAggregation
 from treefold.fold import Groups, TableRows
-from treefold.shapes import Float, Int
 from treefold.lab.tasks import SetTask, to_bits
+from treefold.shapes import Float, Int
 
 
 class SetNetwork(nn.Module):

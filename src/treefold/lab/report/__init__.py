@@ -1,5 +1,5 @@
 """Reports: from records to one page, figures and a table; readable and made without torch."""
 
-from treefold.lab.report.report import ReportFiles, write_report
+import lazy_loader
 
-__all__ = ["ReportFiles", "write_report"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

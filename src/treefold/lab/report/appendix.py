@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from treefold.lab.runs.record import FILE_NAME
 from treefold.lab.report.groups import Group
 from treefold.lab.report.runs import Run
 from treefold.lab.report.text import escape_markdown
+from treefold.lab.runs import RECORD_FILE
 
 
 def records_html(groups: Sequence[Group], out: Path, budget: int) -> str:
@@ -47,7 +47,7 @@ def records_markdown(groups: Sequence[Group], out: Path) -> str:
 
 def record_link(run: Run, out: Path) -> str:
     """The address of a run's record as seen from the page."""
-    record = (run.folder / FILE_NAME).resolve()
+    record = (run.folder / RECORD_FILE).resolve()
     try:
         return quote(Path(os.path.relpath(record, out.resolve())).as_posix(), safe="/,=+")
     except ValueError:  # on another drive
@@ -61,7 +61,7 @@ def _details(run: Run, out: Path, content: str | None) -> str:
     return (
         f"<details><summary>{html.escape(_title(run))}, {run.record.epochs} epochs, "
         f"{run.record.seconds:,.0f} s, commit {commit}</summary>"
-        f'<p><a href="{link}">{html.escape(run.place)}/{FILE_NAME}</a></p>{body}</details>'
+        f'<p><a href="{link}">{html.escape(run.place)}/{RECORD_FILE}</a></p>{body}</details>'
     )
 
 

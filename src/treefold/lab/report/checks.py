@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from treefold.lab.runs.record import Record
+from treefold.lab.runs import Record
 
 BY_SIZE = "accuracy"
 BALANCED_BY_SIZE = "balanced_accuracy"

@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from treefold.lab.report.figure import Axis, Figure, Line, curve, log_axis, published_points, slug_of
+from treefold.lab.report.figure import (
+    Axis,
+    Figure,
+    Line,
+    curve,
+    log_axis,
+    published_points,
+    slug_of,
+)
 from treefold.lab.report.figure_accuracy import size_ticks
 from treefold.lab.report.figure_notes import note_of, sources_of
 from treefold.lab.report.groups import Group

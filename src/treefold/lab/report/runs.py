@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from treefold.lab.runs import metrics_log
-from treefold.lab.runs.metrics_log import MetricsLog
-from treefold.lab.runs.record import FILE_NAME, Record, find_runs
 from treefold.lab.report.checks import check_record, is_finite
+from treefold.lab.runs import LOG_FILE, RECORD_FILE, MetricsLog, Record, find_runs
 
 
 @dataclass(frozen=True)
@@ -73,17 +71,17 @@ def load_runs(folder: Path) -> Loaded:
             record = Record.read(path)
             check_record(record)
         except (ValueError, TypeError, OSError, RecursionError) as error:
-            damaged.append(Damaged(f"{place}/{FILE_NAME}", _reason(error, path)))
+            damaged.append(Damaged(f"{place}/{RECORD_FILE}", _reason(error, path)))
             continue
         try:
             log = _read_log(path)
         except (ValueError, TypeError, OSError, csv.Error) as error:
-            damaged.append(Damaged(f"{place}/{metrics_log.FILE_NAME}", _reason(error, path)))
+            damaged.append(Damaged(f"{place}/{LOG_FILE}", _reason(error, path)))
             log = ()
         runs.append(Run(path, place, record, log))
     if not runs and not damaged:
         raise ValueError(
-            f"{folder} holds no {FILE_NAME}; train first, for example with "
+            f"{folder} holds no {RECORD_FILE}; train first, for example with "
             f"`treefold sweep second-minimum --preset quick --out {folder}`"
         )
     return Loaded(tuple(runs), tuple(damaged))

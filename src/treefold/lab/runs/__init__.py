@@ -1,1 +1,5 @@
 """Training: the loop, the world it runs in, scores, law violations, and state to go on from."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

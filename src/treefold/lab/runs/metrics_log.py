@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from treefold.atomic import append_durably, write_atomically
 
-FILE_NAME = "metrics.csv"
+LOG_FILE = "metrics.csv"
 
 Value: TypeAlias = float | int | str
 
@@ -29,7 +29,7 @@ class MetricsLog:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE_NAME
+        self.path = folder / LOG_FILE
         lines, torn = _lines(self.path)
         if torn:
             write_atomically(self.path, _text(lines))
@@ -66,7 +66,7 @@ class MetricsLog:
     @staticmethod
     def read(folder: Path) -> list[dict[str, Value]]:
         """All whole rows, without their empty cells; text that looks like a number is a number."""
-        path = folder / FILE_NAME
+        path = folder / LOG_FILE
         lines, _ = _lines(path)
         table = [_cells(line) for line in lines]
         for number, cells in enumerate(table, start=1):

@@ -54,7 +54,7 @@ def commit() -> str:
 
     `unknown` if treefold does not run from a checkout, or git does not answer.
     """
-    checkout = Path(__file__).resolve().parents[3]
+    checkout = Path(__file__).resolve().parents[4]
     # Asking git alone would find the repository around somebody's virtual environment.
     if not (checkout / ".git").exists():
         return "unknown"
@@ -104,13 +104,6 @@ def _load() -> float | None:
         return round(os.getloadavg()[0], 1)
     except (AttributeError, OSError):
         return None
-
-
-def num_cores() -> int:
-    """How many cores this process may use; those of the machine where nobody can tell."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _memory() -> int | None:

@@ -15,7 +15,7 @@ from treefold.lab.runs.provenance import commit, hardware, versions
 
 _log = logging.getLogger("treefold")
 
-FILE_NAME = "record.json"
+RECORD_FILE = "record.json"
 VERSION = 1
 _RETIRED = (("task", "max_evaluation_size"),)
 """Part and name of what old recipes hold though it never decided anything: left out where a record
@@ -78,18 +78,18 @@ class Record:
     def write(self, folder: Path) -> None:
         """Write `record.json` into a run folder, atomically."""
         # Tuples become lists, as a recipe's types tell them apart; NaN and infinity are spelt out.
-        entries = encode(json.loads(json.dumps(dataclasses.asdict(self))), FILE_NAME)
+        entries = encode(json.loads(json.dumps(dataclasses.asdict(self))), RECORD_FILE)
         text = json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        write_atomically(folder / FILE_NAME, text.encode(errors="backslashreplace"))
+        write_atomically(folder / RECORD_FILE, text.encode(errors="backslashreplace"))
 
     @classmethod
     def read(cls, folder: Path) -> "Record":
         """Read a run folder's `record.json`, or a ValueError that says what is wrong with it."""
-        path = folder / FILE_NAME
+        path = folder / RECORD_FILE
         try:
             found = decode(json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
-            raise ValueError(f"{folder} has no {FILE_NAME}; give a run folder") from None
+            raise ValueError(f"{folder} has no {RECORD_FILE}; give a run folder") from None
         except (TypeError, ValueError) as error:
             raise DamagedRecord(f"{path} is not JSON ({error}); restore it or run again") from None
         if not isinstance(found, dict) or found.get("version") != VERSION:
@@ -126,7 +126,7 @@ def _without_retired(recipe: Any) -> Any:
 
 def found_record(folder: Path) -> Record | None:
     """The record of a run folder, if it has one; a damaged one is set aside, with a warning."""
-    if not (folder / FILE_NAME).exists():
+    if not (folder / RECORD_FILE).exists():
         return None
     try:
         return Record.read(folder)
@@ -137,12 +137,12 @@ def found_record(folder: Path) -> Record | None:
 
 def set_aside(folder: Path) -> Path:
     """Rename a run's damaged record, so that another can be written; gives its new path."""
-    path = folder / f"{FILE_NAME}.damaged"
+    path = folder / f"{RECORD_FILE}.damaged"
     with storage_errors(path):
-        (folder / FILE_NAME).replace(path)
+        (folder / RECORD_FILE).replace(path)
     return path
 
 
 def find_runs(folder: Path) -> Iterator[Path]:
     """All run folders below `folder` (itself included), in order."""
-    yield from sorted(path.parent for path in folder.rglob(FILE_NAME))
+    yield from sorted(path.parent for path in folder.rglob(RECORD_FILE))

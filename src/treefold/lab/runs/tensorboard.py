@@ -5,7 +5,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from treefold.lab.runs import storage_errors
+from treefold.atomic import storage_errors
 
 
 class TensorBoardLog:

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from treefold.aggr import LCMAggregation, RaggedAggregation, RecurrentAggregation
-from treefold.aggr.plan_cache import packed_order_of, plan_of
+from treefold.aggr import packed_order_of, plan_of
 from treefold.algebra import MONOID_LAWS, SWAP, Law, State, draw_for
 from treefold.fold import Groups, Rows, TableRows, chain_fold, tree_fold
-from treefold.lab.runs.fit import Examples
+from treefold.lab.runs.loop import Examples
 
 NUM_EXAMPLES = 64
 """Validation sets or graphs on whose states law violations are measured."""

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from treefold.names import by_name
-from treefold.operators.binary_gru_loops import kernels_in_use
+from treefold.operators import kernels_in_use
 from treefold.lab.runs.precision import (
     FULL,
     PRECISIONS,

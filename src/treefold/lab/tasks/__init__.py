@@ -1,30 +1,8 @@
 """Tasks: data, answers, and the exact monoids that give them.
 
 Two kinds of graphs are packages of their own: the multi-task benchmark, `treefold.lab.tasks.multitask`,
-and molecules and images, `treefold.lab.tasks.realworld`.
-"""
+and molecules and images, `treefold.lab.tasks.realworld`."""
 
-from treefold.lab.tasks.bits import from_bits, to_bits
-from treefold.lab.tasks.set_data import SetData
-from treefold.lab.tasks.set_task import SetTask
-from treefold.lab.tasks.set_tasks import (
-    SET_TASKS,
-    CountOdd,
-    KthSmallest,
-    MostFrequent,
-    SumParity,
-    Xor,
-)
+import lazy_loader
 
-__all__ = [
-    "SET_TASKS",
-    "CountOdd",
-    "KthSmallest",
-    "MostFrequent",
-    "SetData",
-    "SetTask",
-    "SumParity",
-    "Xor",
-    "from_bits",
-    "to_bits",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

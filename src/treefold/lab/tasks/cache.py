@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from treefold.lab.runs import check_writable, write_atomically
+from treefold.atomic import check_writable, write_atomically
 
 VERSION = 1
 """Of the file and of what is in it: a new one makes old files be built again."""

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from treefold.fold.groups import places_within
+from treefold.fold import places_within
 from treefold.shapes import Int
 
 

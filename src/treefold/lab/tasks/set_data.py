@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from treefold.fold import Groups
-from treefold.shapes import Int
 from treefold.lab.tasks.ragged import rows_of, starts
+from treefold.shapes import Int
 
 
 @dataclass(frozen=True, eq=False)

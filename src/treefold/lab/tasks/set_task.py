@@ -8,8 +8,8 @@ from torch import Tensor
 
 from treefold.algebra import ExactMonoid, State
 from treefold.fold import plan_tree, tree_reduce
-from treefold.shapes import Int
 from treefold.lab.tasks.set_data import SetData
+from treefold.shapes import Int
 
 BALANCED = 1 << 19
 

@@ -16,10 +16,10 @@ from treefold.algebra import (
     State,
     SumModulo,
 )
-from treefold.shapes import Int
 from treefold.lab.tasks.balanced import picked_evenly, planted_kth_smallest
 from treefold.lab.tasks.set_data import SetData
 from treefold.lab.tasks.set_task import BALANCED, SetTask, stream
+from treefold.shapes import Int
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,13 @@ from collections import Counter
 import pytest
 import torch
 
-from treefold.lab.tasks.multitask import FAMILIES, VARIANTS, MultiTask, constant_baseline, target_means
+from treefold.lab.tasks.multitask import (
+    FAMILIES,
+    VARIANTS,
+    MultiTask,
+    constant_baseline,
+    target_means,
+)
 from treefold.lab.tasks.multitask.assembly import assemble, normalised
 
 TASK = MultiTask()

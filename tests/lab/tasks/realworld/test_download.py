@@ -6,7 +6,13 @@ import threading
 import loopback
 import pytest
 
-from treefold.lab.tasks.realworld.download import PATIENT, Download, DownloadError, Patience, download
+from treefold.lab.tasks.realworld.download import (
+    PATIENT,
+    Download,
+    DownloadError,
+    Patience,
+    download,
+)
 
 CONTENT = bytes(range(256)) * 3000
 SUM = hashlib.sha256(CONTENT).hexdigest()

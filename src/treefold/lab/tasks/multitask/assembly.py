@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from treefold.names import by_name
-from treefold.shapes import Bool, Float, Int, Shaped
 from treefold.lab.tasks.multitask.drawn import DrawnGraphs
 from treefold.lab.tasks.multitask.graph_data import GraphData, LabelledGraph
 from treefold.lab.tasks.multitask.labels import label
 from treefold.lab.tasks.multitask.variants import VARIANTS, graph_targets
+from treefold.names import by_name
+from treefold.shapes import Bool, Float, Int, Shaped
 
 
 def assemble(drawn: DrawnGraphs, variant: str) -> GraphData:

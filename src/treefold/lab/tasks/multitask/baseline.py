@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treefold.shapes import Float
 from treefold.lab.tasks.multitask.graph_data import GraphData
 from treefold.lab.tasks.multitask.scores import Scores, mean_of_means, mean_over_sizes, score
+from treefold.shapes import Float
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
-from treefold.shapes import Float, Int
 from treefold.lab.tasks.multitask.generation import DrawnGraph, GraphStream
 from treefold.lab.tasks.multitask.labels import Labels, label
+from treefold.shapes import Float, Int
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
-from treefold.shapes import Bool, Float
 from treefold.lab.tasks.multitask.families import FAMILIES, Seeded, draw_family
 from treefold.lab.tasks.multitask.perturbation import perturb
+from treefold.shapes import Bool, Float
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from treefold.fold import Groups
-from treefold.shapes import Float, Int
 from treefold.lab.tasks.ragged import rows_of, starts
+from treefold.shapes import Float, Int
 
 TARGETS = ("sssp", "eccentricity", "laplacian", "connected", "diameter", "spectral-radius")
 """The three targets of each node, then the three of each graph."""

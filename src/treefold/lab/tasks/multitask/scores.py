@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treefold.shapes import Float, Int, Shaped
 from treefold.lab.tasks.multitask.graph_data import TARGETS, GraphData
+from treefold.shapes import Float, Int, Shaped
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from treefold.names import require_one_of
-from treefold.shapes import Float
 from treefold.lab.tasks.cache import cache_folder, cached_arrays
 from treefold.lab.tasks.multitask.assembly import assemble, normalised
 from treefold.lab.tasks.multitask.baseline import (
@@ -28,6 +26,8 @@ from treefold.lab.tasks.multitask.variants import (
     TRAIN_SIZES,
     VARIANTS,
 )
+from treefold.names import require_one_of
+from treefold.shapes import Float
 
 
 @dataclass(frozen=True)

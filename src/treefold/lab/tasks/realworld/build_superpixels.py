@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from treefold.lab.runs import replaced_atomically
+from treefold.atomic import replaced_atomically
 from treefold.lab.tasks.realworld.building import (
     Built,
     LeftOut,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from treefold.lab.runs import storage_errors
+from treefold.atomic import storage_errors
 
 Progress = Callable[[int, int | None], None]
 """Told how many bytes have come, of how many (None: not announced)."""

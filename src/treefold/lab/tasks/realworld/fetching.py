@@ -11,8 +11,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from treefold.names import by_name
-from treefold.lab.runs import remove_leftovers, storage_errors, write_atomically
+from treefold.atomic import remove_leftovers, storage_errors, write_atomically
 from treefold.lab.tasks.realworld.download import (
     PATIENT,
     Download,
@@ -25,6 +24,7 @@ from treefold.lab.tasks.realworld.download import (
 from treefold.lab.tasks.realworld.folders import RECEIPT, data_folder, read_receipt
 from treefold.lab.tasks.realworld.sources import SOURCES, ZINC_SUBSET, Source, zinc_index
 from treefold.lab.tasks.realworld.tasks import GRAPH_TASKS
+from treefold.names import by_name
 
 _ARCHIVE = "archive.zip"
 

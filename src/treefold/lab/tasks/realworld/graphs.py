@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from treefold.fold import Groups
-from treefold.shapes import Int, Shaped
 from treefold.lab.tasks.cache import Arrays
 from treefold.lab.tasks.ragged import rows_of, starts
+from treefold.shapes import Int, Shaped
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,13 @@ from typing import ClassVar, Literal
 
 import torch
 
-from treefold.names import require_one_of
 from treefold.lab.tasks.cache import Arrays, cache_folder, cached_arrays
 from treefold.lab.tasks.realworld.folders import data_folder, fingerprint, require_files
 from treefold.lab.tasks.realworld.graphs import GraphStore, average_log_degree
 from treefold.lab.tasks.realworld.inputs import Categories, Numbers
 from treefold.lab.tasks.realworld.plain_pickle import RefusedFile
 from treefold.lab.tasks.splits import SPLITS
+from treefold.names import require_one_of
 
 CONVERSION = 1
 """Of what the safe files hold: a new one makes them be written again."""

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from treefold.atomic import StorageError, check_writable, remove_leftovers
 from treefold.lab.experiments.build import require_aggregator, routine_of
 from treefold.lab.experiments.machine import as_override, on_machine
 from treefold.lab.experiments.recipe import Experiment
@@ -18,16 +19,15 @@ from treefold.lab.experiments.trainer import CHECKPOINTS, Trainer, Watcher
 from treefold.lab.runs import (
     Record,
     Status,
-    StorageError,
+    Stopped,
+    StopRequest,
+    World,
     as_json,
-    check_writable,
+    commit,
     found_record,
     locked,
-    remove_leftovers,
+    stop_on_signals,
 )
-from treefold.lab.runs.provenance import commit
-from treefold.lab.runs.signals import Stopped, StopRequest, stop_on_signals
-from treefold.lab.runs.world import World
 
 _log = logging.getLogger("treefold")
 

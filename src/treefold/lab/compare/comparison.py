@@ -6,14 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from treefold.atomic import check_writable
 from treefold.lab.compare.dataset import Dataset
 from treefold.lab.compare.plan import Plan
 from treefold.lab.compare.run import Onlooker, Run
-from treefold.lab.runs import MetricsLog, Record, as_json, check_writable, found_record
-from treefold.lab.runs.metrics_log import FILE_NAME as LOG_NAME
-from treefold.lab.runs.fit import NonFinite
-from treefold.lab.runs.signals import Stopped, stop_on_signals
-from treefold.lab.runs.world import World
+from treefold.lab.runs import (
+    LOG_FILE,
+    MetricsLog,
+    NonFinite,
+    Record,
+    Stopped,
+    World,
+    as_json,
+    found_record,
+    stop_on_signals,
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ def _run(
     facts: dict[str, Any],
 ) -> Record:
     check_writable(folder)
-    (folder / LOG_NAME).unlink(missing_ok=True)  # of an earlier attempt
+    (folder / LOG_FILE).unlink(missing_ok=True)  # of an earlier attempt
     recipe = plan.recipe(name, facts)
     record = Record.begun(f"{dataset.name}/{name}", str(plan.budget), seed, recipe)
     record.write(folder)

@@ -1,0 +1,17 @@
+from .convolutions import CONVOLUTIONS as CONVOLUTIONS
+from .degrees import told_degrees as told_degrees
+from .graph_layers import NormalizedTowers as NormalizedTowers
+from .graph_layers import PlainLayer as PlainLayer
+from .graph_layout import GraphLayout as GraphLayout
+from .graph_layout import Neighbours as Neighbours
+from .graph_network import GraphNetwork as GraphNetwork
+from .graph_network import plain_network as plain_network
+from .graph_network import tower_network as tower_network
+from .input_layers import EmbeddedCategories as EmbeddedCategories
+from .multi_task import MultiTaskNetwork as MultiTaskNetwork
+from .multi_task import multi_task_network as multi_task_network
+from .readouts import AggregatorReadout as AggregatorReadout
+from .readouts import SizedSet2Set as SizedSet2Set
+from .set_network import OracleNetwork as OracleNetwork
+from .set_network import SetNetwork as SetNetwork
+from .tower_conv import TowerConv as TowerConv
