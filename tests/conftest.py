@@ -4,8 +4,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from jaxtyping import install_import_hook
 
-from treefold import kernels
+SOURCE = Path(__file__).parents[1] / "src" / "treefold"
+CHECKED = [
+    *("treefold.algebra", "treefold.fold", "treefold.distributed", "treefold.checkpoints"),
+    *("treefold.lab.tasks", "treefold.lab.networks", "treefold.lab.runs"),
+    *("treefold.lab.experiments", "treefold.lab.report", "treefold.lab.compare"),
+    # Not `kernels`, which numba compiles.
+    *(f"treefold.operators.{path.stem}" for path in (SOURCE / "operators").glob("*.py")),
+]
+"""Shapes and types are checked as tests run; not in `aggr`, where torch.compile looks in, nor in
+`incremental`, whose state machines would take ten times as long."""
+
+install_import_hook(CHECKED, "beartype.beartype")
 
 torch.set_num_threads(1)
 
@@ -15,7 +27,7 @@ def pytest_configure(config):
 
     numba keeps a function on disk until its own file changes, whatever it calls from others.
     """
-    folder = Path(kernels.__file__).parent
+    folder = SOURCE / "operators" / "kernels"
     newest = max(source.stat().st_mtime for source in folder.glob("*.py"))
     if not hasattr(config, "workerinput"):
         for kept in folder.glob("__pycache__/*.nb[ci]"):

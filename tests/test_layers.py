@@ -1,4 +1,4 @@
-"""The path data takes is one way: every import points from a later layer to an earlier one."""
+"""Rooms from left to right: imports point one way, and through the door of a package."""
 
 import ast
 import re
@@ -13,85 +13,67 @@ import treefold
 
 ROOT = Path(treefold.__file__).parent
 
-EVERYWHERE = {"treefold.shapes", "treefold.names"}
-CORE = {"treefold.algebra", "treefold.fold", "treefold.operators", "treefold.aggr"}
+SINGLE = {"names", "shapes", "cores", "atomic", "plain", "checkpoints"}
+"""Files next to the rooms, which any room may use."""
+ROOMS = ("algebra", "fold", "operators", "aggr", "incremental", "distributed")
+LAB = ("lab.runs", "lab.tasks", "lab.networks", "lab.experiments", "lab.report", "lab.compare",
+       "lab.cli")  # fmt: skip
+
 MAY_IMPORT = {
-    "shapes": {"jaxtyping"},
     "names": set(),
-    "algebra": {"torch", "treefold.algebra"},
-    "reduction": {"torch", "treefold.algebra", "treefold.fold"},
-    "kernels": {"torch", "numpy", "numba", "llvmlite", "treefold.operators.kernels"},
-    "operators": {
-        *{"torch", "numpy", "numba", "treefold.operators.kernels"},
-        *{"treefold.algebra", "treefold.fold", "treefold.operators"},
+    "cores": set(),
+    "shapes": {"jaxtyping"},
+    "atomic": set(),
+    "plain": set(),
+    "checkpoints": {"torch", "safetensors", "atomic", "plain"},
+    "algebra": {"torch"},
+    "fold": {"torch", "algebra"},
+    "operators": {"torch", "numpy", "numba", "llvmlite", "algebra", "fold"},
+    "aggr": {"torch", "torch_geometric", "algebra", "fold", "operators"},
+    "incremental": {"torch", "algebra", "fold", "operators", "aggr"},
+    "distributed": {
+        *{"torch", "numpy", "torch_geometric", "pyarrow", "ray"},
+        *{"algebra", "fold", "operators", "aggr", "incremental"},
     },
-    "aggregators": {"torch", "torch_geometric", *CORE},
-    "checkpoints": {"torch", "safetensors", "treefold.lab.runs"},
-    "living": {"torch", *CORE, "treefold.checkpoints", "treefold.incremental"},
-    "sharded": {"torch", "torch_geometric", *CORE, "treefold.distributed"},
-    "tasks": {
-        *{"torch", "torch_geometric", "numpy", "networkx", "rdkit", "skimage", "PIL", *CORE},
-        *{"treefold.lab.runs", "treefold.lab.tasks"},
+    "lab.tasks": {
+        *{"torch", "torch_geometric", "numpy", "networkx", "rdkit", "skimage", "PIL"},
+        *{"algebra", "fold", "operators", "aggr"},
     },
-    "models": {"torch", "torch_geometric", *CORE, "treefold.lab.tasks", "treefold.lab.networks"},
-    "records": {"treefold", "treefold.lab.runs"},  # treefold itself for its version, no torch
-    "training": {
-        *{"torch", "numpy", "lightning_fabric", "torchmetrics", *CORE, "treefold.checkpoints"},
-        *{"treefold.lab.tasks", "treefold.lab.networks", "treefold.lab.runs"},
+    "lab.runs": {
+        *{"torch", "numpy", "lightning_fabric", "torchmetrics", "treefold"},
+        *{"algebra", "fold", "operators", "aggr", "lab.tasks"},
     },
-    "experiments": {
-        *{"torch", *CORE, "treefold.lab.tasks", "treefold.lab.networks", "treefold.lab.runs"},
-        *{"treefold.checkpoints", "treefold.lab.runs", "treefold.lab.experiments"},
+    "lab.networks": {
+        *{"torch", "torch_geometric", "algebra", "fold", "operators", "aggr", "lab.tasks"},
     },
-    "tables": {
-        *{"torch", "numpy", "pyarrow", "ray", *CORE, "treefold.lab.tasks", "treefold.lab.networks"},
-        *{"treefold.lab.runs", "treefold.lab.experiments", "treefold.incremental"},
-        "treefold.distributed",
+    "lab.experiments": {
+        *{"torch", "algebra", "fold", "operators", "aggr", "distributed"},
+        *{"lab.tasks", "lab.networks", "lab.runs"},
     },
-    "report": {"numpy", "plotly", "matplotlib", "treefold.lab.runs", "treefold.lab.report"},
-    "comparing": {
-        *{
-            "torch",
-            "torch_geometric",
-            "torchmetrics",
-            *CORE,
-            "treefold.lab.tasks",
-            "treefold.lab.runs",
-        },
-        *{
-            "treefold.lab.networks",
-            "treefold.lab.runs",
-            "treefold.lab.report",
-            "treefold.lab.compare",
-        },
+    "lab.report": {"numpy", "plotly", "matplotlib", "lab.runs"},
+    "lab.compare": {
+        *{"torch", "torch_geometric", "torchmetrics", "algebra", "fold", "operators", "aggr"},
+        *{"lab.tasks", "lab.runs", "lab.networks", "lab.experiments", "lab.report"},
     },
-    "cli": {
-        *{
-            "torch",
-            "cyclopts",
-            "rich",
-            "submitit",
-            *CORE,
-            "treefold.lab.networks",
-            "treefold.lab.runs",
-        },
-        *{"treefold.checkpoints", "treefold.lab.runs", "treefold.lab.experiments"},
-        *{
-            "treefold.distributed",
-            "treefold.lab.tasks",
-            "treefold.lab.report",
-            "treefold.lab.compare",
-        },
-        "treefold.lab.cli",
+    "lab.cli": {
+        *{"torch", "cyclopts", "rich", "submitit", *ROOMS},
+        *{"lab.tasks", "lab.runs", "lab.networks", "lab.experiments", "lab.report", "lab.compare"},
     },
 }
-"""Earlier layers, by later ones; what is not named here is not to be imported."""
+"""Earlier rooms and foreign packages, by later rooms; what is not named is not to be imported."""
 
-MODULES = sorted(
+FILES = sorted(
     path.relative_to(ROOT)
     for path in ROOT.rglob("*.py")
-    if Path(path.relative_to(ROOT).parts[0]).stem in MAY_IMPORT
+    if path.relative_to(ROOT) != Path("__init__.py")
 )
+DOORS = {*ROOMS, *LAB}
+
+
+def room_of(parts: Iterable[str]) -> str:
+    """The room of a file or module below treefold: `algebra` of `algebra.laws`; `lab.runs`."""
+    parts = [part.removesuffix(".py") for part in parts]
+    return ".".join(parts[: 2 if parts[0] == "lab" else 1])
 
 
 def imported_modules(path: Path) -> set[str]:
@@ -102,74 +84,81 @@ def imported_modules(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import; name the module in full"
-            whole = node.module == "treefold"  # `from treefold import algebra` imports a layer
+            whole = node.module == "treefold"  # `from treefold import algebra` imports a room
             found |= {f"treefold.{a.name}" for a in node.names} if whole else {node.module or ""}
     return found
 
 
-def layer_of(module: str) -> str:
-    """`treefold.algebra.laws` is of `treefold.algebra`, `torch.nn` of `torch`."""
-    parts = module.split(".")
-    return ".".join(parts[: 2 if parts[0] == "treefold" else 1])
+def origin(module: str) -> str:
+    """`algebra` of `treefold.algebra.laws`, `torch` of `torch.nn`."""
+    first, *rest = module.split(".")
+    return room_of(rest) if first == "treefold" and rest else first
 
 
-def allowed_in(layer: str) -> set[str]:
-    """What a layer may import; those that all others may import do not import each other."""
-    return MAY_IMPORT[layer] | (set() if f"treefold.{layer}" in EVERYWHERE else EVERYWHERE)
+def forbidden(path: Path, room: str) -> set[str]:
+    """What a file imports and a file of its room may not."""
+    allowed = MAY_IMPORT[room] | {room} | SINGLE | set(sys.stdlib_module_names) | {"lazy_loader"}
+    return {origin(module) for module in imported_modules(path)} - allowed
 
 
-def in_order(may_import: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """The layers from first to last; those of one step do not know of each other.
-
-    A CycleError if there is no order, because some import each other in a circle.
-    """
-    own = {
-        layer: {name.removeprefix("treefold.") for name in names if name.startswith("treefold.")}
-        for layer, names in may_import.items()
-    }
-    sorter = TopologicalSorter({layer: names - {layer} for layer, names in own.items()})
-    sorter.prepare()
-    found = []
-    while sorter.is_active():
-        found.append(sorted(sorter.get_ready()))
-        sorter.done(*found[-1])
-    return found
+def past_a_door(path: Path, room: str) -> set[str]:
+    """The modules of other rooms that a file reaches past their doors."""
+    ours = {m for m in imported_modules(path) if m.startswith("treefold.")}
+    deep = {m for m in ours if origin(m) in DOORS and m != f"treefold.{origin(m)}"}
+    return {module for module in deep if origin(module) != room}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
-def test_imports_point_to_earlier_layers(path):
-    allowed = allowed_in(Path(path.parts[0]).stem)
-    layers = {layer_of(module) for module in imported_modules(ROOT / path)}
-    assert layers - allowed - set(sys.stdlib_module_names) == set()
+def in_order(may_import: Mapping[str, Iterable[str]]) -> list[str]:
+    """The rooms from first to last; a CycleError if some import each other in a circle."""
+    own = {room: set(names) & set(may_import) - {room} for room, names in may_import.items()}
+    return list(TopologicalSorter(own).static_order())
 
 
-def test_every_layer_is_looked_at():
-    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert packages <= set(MAY_IMPORT)
-    assert {Path(path.parts[0]).stem for path in MODULES} == set(MAY_IMPORT)
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_imports_point_to_earlier_rooms_and_through_their_doors(path):
+    room = room_of(path.parts)
+    if path == Path("lab/__init__.py"):
+        assert imported_modules(ROOT / path) == set()
+        return
+    assert forbidden(ROOT / path, room) == set()
+    assert past_a_door(ROOT / path, room) == set()
 
 
-def test_a_wrong_arrow_would_be_found(tmp_path):
+def test_every_file_is_in_a_room_or_one_of_the_few_next_to_them():
+    rooms = {room_of(path.parts) for path in FILES} - {"lab.__init__"}
+    assert rooms == set(MAY_IMPORT)
+    assert {path.stem for path in ROOT.glob("*.py")} == {"__init__", *SINGLE}
+
+
+def test_the_library_never_imports_the_lab():
+    library = {*ROOMS, *SINGLE}
+    assert not any(name.startswith("lab") for room in library for name in MAY_IMPORT[room])
+
+
+def test_wrong_arrows_and_doors_that_are_passed_would_be_found(tmp_path):
     wrong = tmp_path / "wrong.py"
     wrong.write_text(
-        "def later():\n    from treefold import aggregators\n    import torch_geometric.nn\n"
+        "def later():\n    from treefold.aggr.base import x\n    import torch_geometric.nn\n"
+        "    from treefold.lab.runs.record import Record\n"
     )
-    assert {layer_of(module) for module in imported_modules(wrong)} == {
-        "treefold.aggr",
-        "torch_geometric",
-    }
+    assert forbidden(wrong, "fold") == {"aggr", "torch_geometric", "lab.runs"}
+    assert past_a_door(wrong, "fold") == {"treefold.aggr.base", "treefold.lab.runs.record"}
+    assert past_a_door(wrong, "lab.runs") == {"treefold.aggr.base"}
 
 
-def test_the_arrows_have_an_order_and_contributing_shows_it():
-    steps = in_order({layer: allowed_in(layer) for layer in MAY_IMPORT})
-    assert sorted(layer for step in steps for layer in step) == sorted(MAY_IMPORT)
-    expected = " ← ".join(", ".join(step) for step in steps)
+def test_the_rooms_have_an_order_and_contributing_shows_it():
+    order = in_order(MAY_IMPORT)
     text = (ROOT.parent.parent / "CONTRIBUTING.md").read_text()
-    (shown,) = re.findall(r"^Imports point one way:\n\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE)
-    assert " ".join(shown.split()) == expected
+    (line,) = re.findall(r"^    (algebra ← .*(?:\n    ← .*)*)$", text, re.MULTILINE)
+    shown = [name.strip() for step in line.split("←") for name in step.split(",")]
+    assert sorted(shown) == sorted(set(MAY_IMPORT) - SINGLE)
+    earlier = {room: shown[: shown.index(room)] for room in shown}
+    for room in shown:
+        assert MAY_IMPORT[room] & set(shown) <= set(earlier[room]), f"{room} imports a later room"
+    assert len(order) >= len(shown)
 
 
 def test_a_circle_of_arrows_would_be_found():
-    assert in_order({"b": {"torch", "treefold.a", "treefold.b"}, "a": set()}) == [["a"], ["b"]]
+    assert in_order({"b": {"torch", "a", "b"}, "a": set()}) == ["a", "b"]
     with pytest.raises(CycleError):
-        in_order({"a": {"treefold.b"}, "b": {"treefold.c"}, "c": {"treefold.a"}})
+        in_order({"a": {"b"}, "b": {"c"}, "c": {"a"}})

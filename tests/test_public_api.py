@@ -12,7 +12,7 @@ import treefold
 
 LAYERS = [
     importlib.import_module(f"treefold.{layer}")
-    for layer in ("algebra", "reduction", "operators", "aggregators", "living", "sharded")
+    for layer in ("algebra", "fold", "operators", "aggr", "incremental", "distributed")
 ]
 MODULES = [
     "treefold",

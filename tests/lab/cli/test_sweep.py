@@ -80,9 +80,10 @@ def listen():
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_sweep_that_is_stopped_waits_for_its_runs_to_save(tmp_path, number):
-    command = [sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", "sweep", "second-minimum/sum",
-               "--preset", "smoke", "--seeds", "2", "--workers", "2", "--out", str(tmp_path),
-               "--set", "training.epochs=100000", "--set", "evaluation.sizes=1"]  # fmt: skip
+    command = [sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", "sweep",
+               "second-minimum/sum", "--preset", "smoke", "--seeds", "2",
+               "--workers", "2", "--out", str(tmp_path), "--set", "training.epochs=100000",
+                "--set", "evaluation.sizes=1"]  # fmt: skip
     sweep = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen
     )

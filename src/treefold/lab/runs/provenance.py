@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import treefold
+from treefold.cores import num_cores
 
 PACKAGES = (
     "torch",

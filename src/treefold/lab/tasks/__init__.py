@@ -1,7 +1,4 @@
-"""Tasks: data, answers, and the exact monoids that give them.
-
-Two kinds of graphs are packages of their own: the multi-task benchmark, `treefold.lab.tasks.multitask`,
-and molecules and images, `treefold.lab.tasks.realworld`."""
+"""Tasks: data, answers, and the exact monoids that give them."""
 
 import lazy_loader
 
