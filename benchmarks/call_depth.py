@@ -53,7 +53,7 @@ def main() -> None:
             ours, others = calls_of(lambda module=module: module(x, index, dim_size=60))
             mode = "training" if training else "evaluation"
             print(
-                f"{name} in {mode}: {sum(ours.values())} calls in {len(ours)} files, {others} of others"
+                f"{name} in {mode}: {sum(ours.values())} calls, {len(ours)} files; {others} of others"
             )
             for file, count in ours.most_common():
                 print(f"    {count:4} {file}")
