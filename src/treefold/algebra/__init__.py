@@ -8,6 +8,7 @@ from treefold.algebra.law_report import LawReport, LawRow, law_report
 from treefold.algebra.laws import (
     ASSOCIATIVITY,
     COMMUTATIVITY,
+    FORMAL_IDENTITY,
     IDENTITY,
     MONOID_LAWS,
     SWAP,
@@ -27,6 +28,7 @@ from treefold.algebra.monoid import (
     tensors_of,
 )
 from treefold.algebra.multisets import Multisets, draw_multisets
+from treefold.algebra.partial import Partial
 from treefold.algebra.product import Product
 from treefold.algebra.sampling import draw_elements, draw_for
 from treefold.algebra.selection import KthMinimum, TopK
@@ -36,6 +38,7 @@ from treefold.algebra.violation import Violation, compare, default_tolerance
 __all__ = [
     "ASSOCIATIVITY",
     "COMMUTATIVITY",
+    "FORMAL_IDENTITY",
     "IDENTITY",
     "MONOID_LAWS",
     "SWAP",
@@ -59,6 +62,7 @@ __all__ = [
     "Monoid",
     "Multisets",
     "Parity",
+    "Partial",
     "Product",
     "Residues",
     "State",
