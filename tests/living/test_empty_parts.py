@@ -167,6 +167,7 @@ def test_one_process_and_folds_in_chunks_give_e_for_empty_groups_alone(sizes):
 def test_a_block_of_a_table_without_good_rows_has_no_state_to_merge():
     pytest.importorskip("ray")
     import pyarrow as pa  # noqa: PLC0415
+
     from treefold.tables import MonoidAggregate  # noqa: PLC0415
     from treefold.tables.model_fold import ModelFold  # noqa: PLC0415
 
