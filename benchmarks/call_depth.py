@@ -51,10 +51,9 @@ def main() -> None:
             for _ in range(2):
                 module(x, index, dim_size=60)
             ours, others = calls_of(lambda module=module: module(x, index, dim_size=60))
+            total = sum(ours.values())
             mode = "training" if training else "evaluation"
-            print(
-                f"{name} in {mode}: {sum(ours.values())} calls, {len(ours)} files; {others} of others"
-            )
+            print(f"{name} in {mode}: {total} calls in {len(ours)} files, {others} of others")
             for file, count in ours.most_common():
                 print(f"    {count:4} {file}")
 
