@@ -93,8 +93,8 @@ def test_a_crash_changes_no_number(tmp_path, world, trained):
     assert Record.read(tmp_path).metrics["mse"] == Record.read(trained).metrics["mse"]
 
 
-@pytest.mark.parametrize("row", ["gcn", "gat", "gin", "mpnn-sum", "mpnn-max", "pna-16", "pna-one-tower",
-                                 "gru", "gru-16", "gated-selection",
+@pytest.mark.parametrize("row", ["gcn", "gat", "gin", "mpnn-sum", "mpnn-max", "pna-16",
+                                 "pna-one-tower", "gru", "gru-16", "gated-selection",
                                  "binary-gru-readout"])  # fmt: skip
 def test_every_row_runs(tmp_path, world, row):
     record = train(tmp_path, world, small(row, "training.epochs=1", "evaluation.splits=test"))
