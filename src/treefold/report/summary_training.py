@@ -7,7 +7,7 @@ from treefold.report.groups import Group
 from treefold.report.styles import Style
 from treefold.report.text import Link, Piece, Text, listed
 
-MEANT = 1.2
+MEANT = 1.15
 """A rise or fall by less than this factor is not worth a word."""
 
 
