@@ -21,10 +21,15 @@ def machine_of(run: Run) -> str:
     The load counts what this process did in the minute before, so that of its own threads is not
     another's.
     """
-    machine, hardware = run.record.machine or {}, run.record.hardware
+    machine: Any = run.record.machine or {}
+    hardware: Any = run.record.hardware
     if not isinstance(hardware, Mapping) or not isinstance(machine, Mapping):
         return str(hardware or "")
-    known = {"threads": machine.get("threads"), "kernels": machine.get("kernels"), **hardware}
+    known: dict[str, Any] = {
+        "threads": machine.get("threads"),
+        "kernels": machine.get("kernels"),
+        **hardware,
+    }
     load, threads = known.pop("load", None), known["threads"] or 1
     busy = is_finite(load) and is_finite(threads) and load > threads + 0.5
     return _in_words({**known, "load": load if busy else None})
