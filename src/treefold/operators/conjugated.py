@@ -1,5 +1,6 @@
 """An exact monoid seen through a learned bijection: every law holds by construction."""
 
+from dataclasses import replace
 from typing import Protocol, cast
 
 import torch
@@ -77,12 +78,14 @@ class Conjugated(Operator):
         """Encode each row once, fold there, decode: no bijection at the levels between."""
         encoded: Rows
         if isinstance(x, TableRows):
-            encoded = TableRows(self._encode(x.table), x.rows)
+            encoded = replace(x, table=self._encode(x.table))
         else:
             encoded = self._encode(cast(Tensor, x))
-        inside = fold_nodes(self.monoid, take_rows(encoded, plan.leaves), plan)
-        nodes = self._decode(cast(Tensor, inside))
-        return Fold(collect_groups(self, take_rows(x, plan.leaves), nodes, plan), nodes)
+        inside, leaves = (
+            take_rows(each, plan.leaves, is_permutation=True) for each in (encoded, x)
+        )
+        nodes = self._decode(cast(Tensor, fold_nodes(self.monoid, inside, plan)))
+        return Fold(collect_groups(self, leaves, nodes, plan), nodes)
 
     def _combine(self, a: Tensor, b: Tensor) -> Tensor:
         return cast(Tensor, self.monoid(a, b))
