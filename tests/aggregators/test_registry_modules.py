@@ -7,6 +7,7 @@ import pickle
 import pytest
 import torch
 from aggregators.cases import (
+    CHANNELS,
     UNSORTED,
     X,
     every,
@@ -14,9 +15,18 @@ from aggregators.cases import (
     make,
     recording,
 )
+from torch import nn
 from torch.func import functional_call
 
 # Repetition
+
+
+@pytest.fixture
+def deterministic():
+    """Torch refuses what is not deterministic, and fills fresh memory with NaN."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 @every
@@ -33,6 +43,17 @@ def test_a_seed_settles_every_bit(name, training):
     assert all(
         torch.equal(*pair) for again in outs[1:] for pair in zip(outs[0], again, strict=True)
     )
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_deterministic_algorithms_can_be_asked_for(name, dtype, deterministic):
+    module, x = make(name, dtype).train(), X.to(dtype, copy=True).requires_grad_()
+    with recording(module) as penalties:
+        out = module(x, UNSORTED, dim_size=9)
+    (out.square().sum() + sum(penalties or [])).backward()
+    for tensor in (out, x.grad, *(p.grad for p in module.parameters())):
+        assert tensor.isfinite().all()
 
 
 @every
@@ -85,6 +106,28 @@ def test_printing_names_the_class(name):
 
 
 # Transformations
+
+
+class Network(nn.Module):
+    """An aggregator inside something else."""
+
+    def __init__(self, aggregator):
+        super().__init__()
+        self.before, self.aggregator = nn.Linear(CHANNELS, CHANNELS).double(), aggregator
+
+    def forward(self, x, index):
+        return self.aggregator(self.before(x), index)
+
+
+@every
+@pytest.mark.parametrize("around", [lambda module: module, Network], ids=["alone", "inside"])
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_trace_and_script_are_refused_with_what_to_use_instead(name, around):
+    module = around(make(name))
+    with pytest.raises(RuntimeError, match=r"jit\.trace records one batch's plan.*call the module"):
+        torch.jit.trace(module, (X, UNSORTED))
+    with pytest.raises(RuntimeError, match=r"jit\.script cannot take \w+Aggregation.*call the mod"):
+        torch.jit.script(module)
 
 
 @every_learned
