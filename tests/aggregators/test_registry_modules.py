@@ -8,6 +8,7 @@ import pytest
 import torch
 from aggregators.cases import (
     CHANNELS,
+    FIXED,
     UNSORTED,
     X,
     every,
@@ -98,6 +99,24 @@ def test_inference_mode_gives_the_same(name):
     with torch.inference_mode():
         out = module(X.clone(), UNSORTED.clone())
     torch.testing.assert_close(out, module(X, UNSORTED))
+
+
+@every
+def test_a_small_batch_is_aggregated_by_one_thread(name, monkeypatch):
+    module, seen = make(name), []
+
+    def aggregate(x, groups):
+        seen.append(torch.get_num_threads())
+        return type(module).aggregate(module, x, groups)
+
+    monkeypatch.setattr(module, "aggregate", aggregate)
+    torch.set_num_threads(2)  # set back by a fixture
+    module(X, UNSORTED)
+    wide = X.repeat(100_000, 1)
+    if name in FIXED:  # the others would take long
+        module(wide, UNSORTED.repeat(100_000))
+    assert seen == [1, 2][: len(seen)]
+    assert torch.get_num_threads() == 2
 
 
 @every

@@ -9,6 +9,7 @@ from torch_geometric.nn.aggr import Aggregation
 
 from treefold.aggregators.plan_cache import cached_groups
 from treefold.algebra import describe, map_state
+from treefold.operators.one_thread import is_small, one_thread
 from treefold.operators.operator import HALF_TYPES
 from treefold.reduction import Groups, Rows, TableRows
 from treefold.shapes import Shaped
@@ -67,6 +68,18 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         max_num_elements: int | None = None,
     ) -> Tensor:
         """Aggregate the slices of `x` along `dim` that share a value of `index`."""
+        with one_thread(is_small(x.numel(), x.shape[-1])):
+            return self._forward(x, index, ptr, dim_size, dim, max_num_elements)
+
+    def _forward(
+        self,
+        x: Tensor,
+        index: Tensor | None,
+        ptr: Tensor | None,
+        dim_size: int | None,
+        dim: int,
+        max_num_elements: int | None,
+    ) -> Tensor:
         groups = cached_groups(index, ptr, dim_size, x.shape[dim], x.device)
         if max_num_elements is not None and groups.max_size > max_num_elements:
             raise ValueError(
