@@ -1,5 +1,6 @@
 """An exact monoid seen through a learned bijection: every law holds by construction."""
 
+from dataclasses import replace
 from typing import Protocol, cast
 
 import torch
@@ -92,11 +93,12 @@ class Conjugated(Operator):
         """Encode each row once, fold there, decode: no bijection at the levels between."""
         encoded: Rows
         if isinstance(x, TableRows):
-            encoded = TableRows(self._encode(x.table), x.rows)
+            encoded = replace(x, table=self._encode(x.table))
         else:
             encoded = self._encode(cast(Tensor, x))
-        leaves = cast(Tensor, take_rows(x, plan.leaves))
-        inside = cast(Tensor, take_rows(encoded, plan.leaves))
+        inside, leaves = (
+            cast(Tensor, take_rows(each, plan.leaves, is_permutation=True)) for each in (encoded, x)
+        )
         if self._selects:
             nodes = self._fold_selecting(leaves, inside, plan)
         else:
