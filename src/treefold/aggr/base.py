@@ -10,8 +10,7 @@ from torch_geometric.nn.aggr import Aggregation
 from treefold.aggr.plan_cache import cached_groups
 from treefold.algebra import describe, map_state
 from treefold.fold import Groups, Rows, TableRows
-from treefold.operators.one_thread import is_small, one_thread
-from treefold.operators.operator import HALF_TYPES
+from treefold.operators import HALF_TYPES, is_small, one_thread
 from treefold.shapes import Shaped
 
 
@@ -37,7 +36,7 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         **kwargs: Any,
     ) -> Tensor:
         """Check the input as PyG does, but before any work and in plain words; then aggregate."""
-        if torch.jit.is_tracing():
+        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             raise RuntimeError(
                 "torch.jit.trace records one batch's plan, which is wrong for the next batch; "
                 "call the module itself, or give its network to torch.compile"

@@ -10,8 +10,7 @@ from torch_geometric.nn import aggr as pyg
 from treefold.aggr.base import RaggedAggregation, checked_channels, require_channels
 from treefold.aggr.plan_cache import plan_of
 from treefold.algebra import ExactMonoid
-from treefold.fold import Groups, Rows, TableRows, take_rows, tree_reduce
-from treefold.fold.rows import require_rows
+from treefold.fold import Groups, Rows, TableRows, require_rows, take_rows, tree_reduce
 
 
 class FixedAggregation(RaggedAggregation):
