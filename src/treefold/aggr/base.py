@@ -96,7 +96,7 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         """Refuse `torch.jit.script`, which asks every module for this."""
         raise RuntimeError(
             f"torch.jit.script cannot take {type(self).__name__}, whose plans are made in Python "
-            "for each batch anew; call the module itself, or give its network to torch.compile"
+            "for each batch; call the module itself, or give its network to torch.compile"
         )
 
 

@@ -54,7 +54,7 @@ def associativity_forest(tree: TreePlan, nodes: Int[Tensor, " m"]) -> Forest:
 
 
 def _associativity_plan(num_both: int, num_lefts: int, num_rights: int, like: Tensor) -> TreePlan:
-    """How the rows meet. First come those of ((a b) (c d)), then ((a b) c), then (a (b c)).
+    """Plan the meetings. First come those of ((a b) (c d)), then ((a b) c), then (a (b c)).
 
     Level 1 makes [b c, b c, a b] and [(a b) c, b (c d)], while [a, a, c] and [d] wait; level 2
     [a (b c), a (b c), (a b) c]; and level 3 [(b c) d], so that no level needs its b c twice. Sides

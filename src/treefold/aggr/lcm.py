@@ -136,7 +136,7 @@ class LCMAggregation(RaggedAggregation):
         return made
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Reset all parameters."""
         reset_parts(self)
 
     def aggregate(self, x: Rows, groups: Groups, plan: TreePlan | None = None) -> Tensor:
@@ -169,7 +169,7 @@ class LCMAggregation(RaggedAggregation):
         return cast(Tensor, fold.groups)
 
     def projected(self, x: Rows) -> TableRows:
-        """What is folded: every row once through `project`, still to be gathered by the fold."""
+        """The rows to fold: each once through `project`, not yet gathered."""
         if self.project is None:
             require_channels(x, self.channels)
             return TableRows.of(cast(Tensor | TableRows, x))
@@ -179,7 +179,7 @@ class LCMAggregation(RaggedAggregation):
         return made
 
     def extra_repr(self) -> str:
-        """What `print(aggregator)` says between the brackets, as far as it is not the default."""
+        """The options that are not the default, for `print(aggregator)`."""
         trees = f"bracketing={self.bracketing}" if self.bracketing != "balanced" else ""
         return ", ".join(part for part in (str(self.channels), str(self.laws), trees) if part)
 

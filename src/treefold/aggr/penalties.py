@@ -27,7 +27,7 @@ class Penalty(NamedTuple):
 
 
 class Penalties:
-    """What has been recorded; iterating gives the weighted losses, so that `sum(...)` adds them."""
+    """The recorded law losses; iterating gives them weighted, for `sum(...)`."""
 
     def __init__(self) -> None:
         self.recorded: list[Penalty] = []
@@ -73,7 +73,7 @@ def record_penalties() -> Iterator[Penalties]:
 
 
 class LawWeights:
-    """How much each law's loss weighs in the training of one module.
+    """The weights of the law losses of one module.
 
     Costs nothing where all weights are zero, outside of training, and where nobody records; the
     last is a mistake worth a warning, once.
@@ -87,7 +87,7 @@ class LawWeights:
         self._warned = False
 
     def recorder(self, training: bool) -> Penalties | None:
-        """Where to record the losses of the active laws; None if there is nothing to do."""
+        """The recorder for the losses of the active laws; None if there is nothing to record."""
         if not self.active or not training:
             return None
         penalties = _recorder.get()

@@ -65,7 +65,7 @@ class RecurrentAggregation(RaggedAggregation):
         self.generator = generator
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Reset all parameters."""
         self.cell.reset_parameters()
 
     def aggregate(self, x: Rows, groups: Groups) -> Tensor:
@@ -94,7 +94,7 @@ class RecurrentAggregation(RaggedAggregation):
         return self.cell.output(chain.groups)
 
     def extra_repr(self) -> str:
-        """What `print(aggregator)` says between the brackets, as far as it is not the default."""
+        """The options that are not the default, for `print(aggregator)`."""
         orders = f"permutations={self.permutations}" if self.permutations > 1 else ""
         return ", ".join(part for part in (str(self.channels), str(self.laws), orders) if part)
 

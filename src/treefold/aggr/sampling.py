@@ -1,4 +1,4 @@
-"""How a law loss is taken: where, and how squares are reduced to one number."""
+"""Sampling of law losses: at which nodes, and how squares are reduced to one number."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -13,7 +13,7 @@ Reduction: TypeAlias = Literal["sum", "mean"] | str
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a law loss is taken: from `num_nodes` random nodes (None: all), reduced over features.
+    """Sample a law loss at `num_nodes` random nodes (None: all), and reduce it over features.
 
     The `"sum"` of squares over features is the paper's |·|²; their `"mean"` does not grow with the
     number of channels.

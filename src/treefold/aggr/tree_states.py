@@ -56,7 +56,7 @@ class TreeStates:
 
     @cached_property
     def _sources(self) -> Int[Tensor, " states"]:
-        """Where each state lies in [the leaves' table, nodes]."""
+        """Each state's row in [the leaves' table, nodes]."""
         start = len(self.leaves.table)
         nodes = torch.arange(start, start + len(self.nodes), device=self.nodes.device)
         return torch.cat([self.leaves.rows, nodes])

@@ -11,7 +11,7 @@ from treefold.algebra.exact import ExactMonoid
 
 @dataclass(frozen=True)
 class Histogram(ExactMonoid):
-    """How often each of the integers 0, ..., num_values - 1 occurs: `[*n, num_values]`, int64."""
+    """Counts of the integers 0, ..., num_values - 1: `[*n, num_values]`, int64."""
 
     num_values: int
 

@@ -1,4 +1,4 @@
-"""How well an operator obeys the laws: quantiles of the violations over random elements."""
+"""Law reports: quantiles of the violations over random elements."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class LawRow:
 
 @dataclass(frozen=True)
 class LawReport:
-    """How far an operator is from each law; print it to read it."""
+    """The violations of each law by an operator; print it to read it."""
 
     quantiles: tuple[float, ...]
     num_draws: int

@@ -42,12 +42,12 @@ class Law:
             signature(self.sides).bind(*range(1 + self.arity))
         except TypeError:
             raise ValueError(
-                f"the law {self.name} speaks of {self.arity} elements, so that its function gets "
+                f"the law {self.name} speaks of {self.arity} elements, so its function gets "
                 f"{1 + self.arity} arguments, the operator first; it takes {signature(self.sides)}"
             ) from None
 
     def violation(self, op: Callable[..., State], *elements: State) -> Violation:
-        """How far the two sides are apart for each sample, without recording gradients."""
+        """The distance between the two sides for each sample, without recording gradients."""
         with torch.no_grad():
             return compare(*self._evaluate(op, elements))
 

@@ -45,7 +45,7 @@ class SumModulo(Residues):
 
 @dataclass(frozen=True)
 class Parity(Residues):
-    """Whether the sum is odd (1) or even (0): the sum modulo 2."""
+    """The parity of the sum: 1 if it is odd, 0 if it is even."""
 
     m: int = field(default=2, init=False, repr=False)
 
@@ -56,7 +56,7 @@ class Parity(Residues):
 
 @dataclass(frozen=True)
 class CountModulo(Residues):
-    """How many values there are, modulo m, whatever the values."""
+    """The number of values, modulo m."""
 
     m: int
 

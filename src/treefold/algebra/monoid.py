@@ -1,4 +1,4 @@
-"""What a monoid is: an operator, its identity, and the states it acts on."""
+"""Monoids: an operator, its identity, and the states it acts on."""
 
 import math
 from collections.abc import Callable
@@ -94,7 +94,7 @@ def describe(state: State) -> str:
 
 
 def stack_size(*states: State) -> int:
-    """How many elements are stacked along the first axis, alike in every tensor."""
+    """The number of elements stacked along the first axis, the same in every tensor."""
     shapes = [tuple(tensor.shape) for state in states for tensor in tensors_of(state)]
     sizes = {shape[:1] for shape in shapes}
     if len(sizes) != 1 or () in sizes:

@@ -36,7 +36,7 @@ class Product(ExactMonoid):
         return tuple(op(x, y) for op, x, y in zip(self.monoids, a, b, strict=True))
 
     def encode(self, x: Tensor) -> tuple[State, ...]:
-        """What each component makes of the same `x`."""
+        """The encodings of the same `x` by all components."""
         return tuple(op.encode(x) for op in self.monoids)
 
     def decode(self, state: tuple[State, ...]) -> tuple[State, ...]:

@@ -1,4 +1,4 @@
-"""How far apart two stacks of elements are that should be equal."""
+"""Distances between two stacks of elements that should be equal."""
 
 import math
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Violation:
     relative: Tensor
 
     def within(self, rtol: float, atol: float) -> Tensor:
-        """Which samples are close enough, `[n]`: within `atol`, or relatively within `rtol`."""
+        """A mask `[n]` of the samples within `atol`, or relatively within `rtol`."""
         return (self.absolute <= atol) | (self.relative <= rtol)
 
 

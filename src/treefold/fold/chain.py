@@ -1,6 +1,6 @@
 """The fold over lists: a recurrent cell run along every group, all groups in step.
 
-Rows are packed by place, longest groups first, so that step t is one call of the cell on the
+Rows are packed by place, longest groups first: step t is one call of the cell on the
 groups that still have a row t: no padding, and each group ends in its own true last state.
 """
 
@@ -61,7 +61,7 @@ class PackedOrder:
 
 
 class Chain(NamedTuple):
-    """What a chain makes: each group's last state, and (on request) the state after every row."""
+    """Each group's last state after a chain, and (on request) the state after every row."""
 
     groups: State
     states: State | None

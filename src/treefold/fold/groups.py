@@ -118,12 +118,12 @@ class Groups:
 
     @property
     def num_groups(self) -> int:
-        """How many groups there are, empty ones included."""
+        """The number of groups, empty ones included."""
         return self.sizes.numel()
 
     @property
     def has_every_row(self) -> bool:
-        """Whether no row is left out, so that `order` is a permutation."""
+        """True if no row is left out: `order` is a permutation."""
         return self.order.numel() == self.num_rows
 
     @property

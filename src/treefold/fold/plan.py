@@ -32,7 +32,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class TreePlan:
-    """How every group of consecutive rows is folded, level by level, for a whole batch.
+    """The trees over all groups of consecutive rows of a batch, level by level.
 
     The first pool is `x[leaves]`. Every meeting makes a node; nodes are numbered in the order in
     which they are made. Group `root_groups[i]` ends in node `root_nodes[i]`; the groups
@@ -54,17 +54,17 @@ class TreePlan:
 
     @cached_property
     def num_applications(self) -> int:
-        """How often the operator is applied: the number of nodes."""
+        """The number of applications of the operator, which is the number of nodes."""
         return sum(level.num_pairs for level in self.levels)
 
     @property
     def num_singles(self) -> int:
-        """How many groups have one row and are that row."""
+        """The number of groups that have one row and are that row."""
         return self.single_groups.numel()
 
     @property
     def num_empty(self) -> int:
-        """How many groups have no rows and become the identity."""
+        """The number of groups that have no rows and become the identity."""
         return self.num_groups - self.num_singles - self.root_groups.numel()
 
     @cached_property
@@ -79,7 +79,7 @@ class TreePlan:
     @cached_property
     @lasting
     def group_places(self) -> Int[Tensor, " groups"]:
-        """Where each group ends up, as a place in [leaves, nodes]; -1 for those without rows."""
+        """The place of each group's root in [leaves, nodes]; -1 for those without rows."""
         places = torch.full((self.num_groups,), -1, device=self.leaves.device)
         first_single = self.num_rows - self.num_singles
         places[self.single_groups] = torch.arange(first_single, self.num_rows, device=places.device)

@@ -21,7 +21,7 @@ from treefold.shapes import Int
 
 
 class Parts(NamedTuple):
-    """Of which trees parts are: one of height h > 0 has 2^(h-1) slots.
+    """The trees that parts belong to: a part of height h > 0 has 2^(h-1) slots.
 
     These are the slots from `first_slots` on, of the 2^shift slots of the tree over `totals` rows.
     """
@@ -114,7 +114,7 @@ def _pairs_per_level(num_of_height: list[int], first: int) -> list[int]:
 
 
 def _slots_in_order(is_pair: Tensor) -> Tensor:
-    """Where each slot's row lies in the pool of [merged pairs, passing rows]."""
+    """The place of each slot's row in the pool of [merged pairs, passing rows]."""
     merged = is_pair.cumsum(0)
     passed = torch.arange(is_pair.numel(), device=is_pair.device) - merged
     return torch.where(is_pair, merged - 1, merged[-1] + passed)

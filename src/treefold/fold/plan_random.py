@@ -54,6 +54,6 @@ def _ranked_gaps(group: Tensor, generator: torch.Generator | None) -> Tensor:
 
 
 def _beside(values: Tensor) -> tuple[Tensor, Tensor]:
-    """What lies before and behind each value; -1 beyond the ends."""
+    """The neighbours of each value in the list; -1 beyond the ends."""
     padded = nn.functional.pad(values, (1, 1), value=-1)
     return padded[:-2], padded[2:]

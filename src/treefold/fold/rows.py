@@ -27,7 +27,7 @@ class TableRows:
 
     @classmethod
     def of(cls, x: "Tensor | TableRows") -> "TableRows":
-        """What has a table already, or a tensor as its own table, each row once."""
+        """Rows of a table as they are; a tensor becomes its own table, each row once."""
         if isinstance(x, TableRows):
             return x
         return cls(x, torch.arange(x.shape[0], device=x.device), is_permutation=True)
@@ -36,7 +36,7 @@ class TableRows:
         return TableRows(self.table, self.rows[order])
 
     def take(self, index: Int[Tensor, " m"], is_permutation: bool = False) -> "TableRows":
-        """What `self[index]` is; `is_permutation` says that it names every row exactly once."""
+        """Take `self[index]`; `is_permutation` promises that it names every row exactly once."""
         return TableRows(self.table, self.rows[index], self.is_permutation and is_permutation)
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ Rows: TypeAlias = State | TableRows
 
 
 def num_rows(x: Rows) -> int:
-    """How many rows there are, checked to be the same in every tensor of the state."""
+    """The number of rows, checked to be the same in every tensor of the state."""
     if isinstance(x, TableRows):
         return len(x)
     counts = {tensor.shape[0] if tensor.dim() else None for tensor in tensors_of(x)}

@@ -59,7 +59,7 @@ class Subtrees:
     @cached_property
     @lasting
     def sizes(self) -> Int[Tensor, " parts"]:
-        """How many rows each has."""
+        """The number of rows of each."""
         end = self.first_slots + (1 << self.heights.clamp(0))
         whole = _rows_before(end, self.totals, self.shifts) - self.first_rows
         return torch.where(self.heights < 0, 1, whole)

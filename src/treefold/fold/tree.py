@@ -14,7 +14,7 @@ BinaryFunction: TypeAlias = Callable[[State, State], State]
 
 
 class Fold(NamedTuple):
-    """What a fold makes: the groups' results, and every node of their trees on the way."""
+    """The result of a fold: one row per group, and every node of their trees on the way."""
 
     groups: State
     """One row per group; empty groups are the identity."""
@@ -120,7 +120,7 @@ def _require_closed(op: Monoid | BinaryFunction, given: State, made: State) -> N
         given_as, made_as = (", ".join(map(str, shapes)) for shapes in (had, has))
         raise ValueError(
             f"{type(op).__name__} makes {made_as} from two stacks of {given_as}; expected the same "
-            "shape again, so that its results can be combined further"
+            "shape again, because results are combined further"
         )
 
 

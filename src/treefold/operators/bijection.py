@@ -18,7 +18,7 @@ class Coupling(nn.Module):
         self.outer = nn.Linear(hidden_channels, 2 * self.changed)
 
     def reset_parameters(self) -> None:
-        """Draw the perceptron anew, its last layer small: the coupling starts near the identity."""
+        """Reset the perceptron, its last layer small: the coupling starts near the identity."""
         self.inner.reset_parameters()
         self.outer.reset_parameters()
         with torch.no_grad():
@@ -70,7 +70,7 @@ class CouplingFlow(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all couplings anew."""
+        """Reset all couplings."""
         for layer in self.layers:
             layer.reset_parameters()  # type: ignore[operator]
 

@@ -54,7 +54,7 @@ class BinaryGRU(Operator):
         return nodes.clone().view(a.shape)  # not a part of what is kept for the gradient
 
     def _are_few_and_final(self, a: Tensor, b: Tensor) -> bool:
-        """Whether no gradient is to come and stacking the weights would cost more than the rows."""
+        """True if no gradient will be needed and stacking the weights costs more than the rows."""
         return (
             0 < a.numel() <= FEW
             and a.shape == b.shape

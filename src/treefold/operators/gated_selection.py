@@ -1,4 +1,4 @@
-"""Gated selection: each channel is copied from one of the arguments, or written anew."""
+"""Gated selection: each channel is copied from one of the arguments, or newly written."""
 
 import torch
 from torch import Tensor, nn

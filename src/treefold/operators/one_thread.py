@@ -21,7 +21,7 @@ GATES = 200
 
 
 def is_small(num_numbers: int, channels: int) -> bool:
-    """Whether a fold of so many numbers, by an operator like Binary-GRU, is not worth sharing."""
+    """True if a fold of so many numbers is not worth sharing between threads."""
     return num_numbers * (12 * channels + GATES) < WORTH_SHARING
 
 
@@ -48,7 +48,7 @@ def one_thread(small: bool) -> Iterator[None]:
 
 @cache
 def _calls() -> tuple[Callable[[int], Any], Callable[[int], Any]] | None:
-    """How OpenMP and MKL are told, for the calling thread; None where torch does not show it."""
+    """This thread's settings of OpenMP and MKL; None if torch exports none."""
     omp = address_in_torch("omp_set_num_threads")
     mkl = address_in_torch("MKL_Set_Num_Threads_Local")
     if omp is None:

@@ -1,4 +1,4 @@
-"""What a learned operator is: a module with an identity and a forward of two arguments."""
+"""Learned operators: modules with an identity and a forward of two arguments."""
 
 from abc import ABC, abstractmethod
 
@@ -11,7 +11,7 @@ HALF_TYPES = (torch.bfloat16, torch.float16)
 
 
 def reset_parts(module: nn.Module) -> None:
-    """Draw anew whatever can be drawn anew: parts, or the parts of those that cannot."""
+    """Reset every part that can be reset, or else the parts of it."""
     for part in module.children():
         reset = getattr(part, "reset_parameters", None)
         if reset is None:
@@ -65,5 +65,5 @@ class Operator(nn.Module, ABC):
         return nn.Parameter(torch.zeros(self.channels))
 
     def extra_repr(self) -> str:
-        """What `print(op)` says between the brackets."""
+        """The number of channels, for `print(op)`."""
         return str(self.channels)

@@ -30,14 +30,14 @@ class RecurrentCell(nn.Module, ABC):
 
     @abstractmethod
     def output(self, state: State) -> Tensor:
-        """What the outside sees of a state."""
+        """The output of a state."""
 
     @abstractmethod
     def reset_parameters(self) -> None:
-        """Draw all parameters anew; the initial state becomes zero."""
+        """Reset all parameters; the initial state becomes zero."""
 
     def extra_repr(self) -> str:
-        """What `print(cell)` says between the brackets."""
+        """The number of channels, for `print(cell)`."""
         return str(self.channels)
 
 
@@ -64,7 +64,7 @@ class RecurrentGRU(RecurrentCell):
         return cast(Tensor, state)
 
     def reset_parameters(self) -> None:
-        """Draw the cell anew."""
+        """Reset the cell."""
         self.rnn.reset_parameters()
         nn.init.zeros_(self.initial_hidden)
 
@@ -109,7 +109,7 @@ class RecurrentLSTM(RecurrentCell):
         return cast(tuple[Tensor, Tensor], state)[0]
 
     def reset_parameters(self) -> None:
-        """Draw the cell anew."""
+        """Reset the cell."""
         self.rnn.reset_parameters()
         nn.init.zeros_(self.initial_hidden)
         nn.init.zeros_(self.initial_cell)

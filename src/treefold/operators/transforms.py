@@ -1,4 +1,4 @@
-"""Whether torch.func is watching."""
+"""Detection of the transforms of torch.func."""
 
 import torch
 
