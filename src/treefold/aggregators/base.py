@@ -37,7 +37,7 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         **kwargs: Any,
     ) -> Tensor:
         """Check the input as PyG does, but before any work and in plain words; then aggregate."""
-        if torch.jit.is_tracing():
+        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             raise RuntimeError(
                 "torch.jit.trace records one batch's plan, which is wrong for the next batch; "
                 "call the module itself, or give its network to torch.compile"
