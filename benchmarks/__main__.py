@@ -61,7 +61,8 @@ def page(tables: dict[str, list[list[str]]]) -> str:
         "",
         made_by("make bench", "torch", "torch_geometric"),
         "",
-        "Width 128, float32, forward and backward, unless a row says otherwise. Both sides of a "
+        "Width 128, float32, forward and backward, unless a row says otherwise. An aggregator is "
+        "called as by a layer, which includes shuffling and planning. Both sides of a "
         "ratio are timed in turn, round by round, in one process; a ratio is the median over "
         "rounds, with its quartiles.",
     ]

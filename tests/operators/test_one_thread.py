@@ -64,7 +64,7 @@ def fold(num_rows, channels, dtype):
 
 
 @needs_numba
-@pytest.mark.parametrize(("num_rows", "channels", "small"), [(500, 16, True), (300, 128, False)])
+@pytest.mark.parametrize(("num_rows", "channels", "small"), [(500, 16, True), (700, 60, False)])
 def test_a_compiled_fold_is_shared_only_if_it_is_worth_it(monkeypatch, num_rows, channels, small):
     from treefold.operators import binary_gru_compiled as compiled  # noqa: PLC0415 (needs numba)
 
