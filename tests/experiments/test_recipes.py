@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from treefold.aggregators import aggregator
+from treefold.aggregators.sampling import Sampling
 from treefold.experiments.build import routine_of
 from treefold.experiments.catalogue import FAMILIES
 from treefold.experiments.loading import experiment_of
 from treefold.experiments.overrides import keys_of, override
 from treefold.experiments.presets import PRESETS
-from treefold.experiments.recipe import Training, experiment_from_recipe
+from treefold.experiments.recipe import AggregatorChoice, Training, experiment_from_recipe
 from treefold.experiments.set_experiments import EXPERIMENTS, LAMBDAS, REPORTED, find_experiment
 from treefold.experiments.set_routine import Balanced, parse_cases, summary
 from treefold.records import Record, as_json, find_runs
@@ -76,6 +77,20 @@ def test_the_sweep_has_every_lambda_of_the_paper():
     assert [row.aggregator.options["associativity"] for row in rows] == list(LAMBDAS)
     assert pytest.approx([1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7]) == LAMBDAS
     assert len({row.name for row in rows}) == 8
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_associativity_loss_at_the_paper_s_scale_departs_in_training_alone(preset):
+    rows = find_experiment("second-minimum-associativity", preset)
+    assert [row.aggregator for row in rows] == [
+        AggregatorChoice("binary-gru"),
+        *(AggregatorChoice("binary-gru-assoc", {"associativity": 10.0**-n}) for n in (0, 2, 4)),
+    ]
+    for row in rows:
+        assert not any("aggregator" in departure for departure in row.departures)
+        lcm = aggregator(row.aggregator.name, 4, **row.aggregator.options)
+        assert (lcm.bracketing, lcm.sampling) == ("balanced", Sampling(None, "sum"))
+    assert [bool(row.reported) for row in rows] == [True, True, False, False]
 
 
 def test_ablations_differ_in_their_aggregator_alone_and_can_be_built():
