@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import aggr as pyg
 
 from treefold.aggregators.base import RaggedAggregation, checked_channels, require_channels
+from treefold.aggregators.extremes import ExtremeAggregation
 from treefold.aggregators.plan_cache import plan_of
 from treefold.algebra import ExactMonoid, map_state
 from treefold.reduction import Groups, Rows, TableRows, take_rows, tree_reduce
@@ -43,7 +44,7 @@ class FixedAggregation(RaggedAggregation):
         mean of ln(size + 1) itself, where it is not to be the plain mean over groups.
         """
         aggregation = pyg.DegreeScalerAggregation(
-            aggr=["mean", "max", "min", "std"],
+            aggr=["mean", ExtremeAggregation("max"), ExtremeAggregation("min"), "std"],
             scaler=list(scalers),
             deg=torch.as_tensor(deg),
         )
