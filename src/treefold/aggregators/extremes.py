@@ -2,8 +2,8 @@
 
 Values are PyG's, and so are gradients, which equal extremes share; but where an extreme is exactly
 0, torch's `scatter_reduce` keeps one more share for the buffer it began with (torch 2.13), and here
-the rows get all of it. Torch's backward also gathers and scatters single numbers: it took half the
-time of a network with maxima.
+the rows get all of it. Torch's backward also gathers and scatters single numbers, which was a large
+part of the time of a network with maxima.
 """
 
 from typing import Any, Literal
