@@ -42,6 +42,26 @@ def test_the_answers_are_pygs(name, theirs):
     torch.testing.assert_close(make(name)(X, UNSORTED), theirs()(X, UNSORTED))
 
 
+@pytest.mark.parametrize(
+    ("name", "theirs"), [("max", pyg.MaxAggregation), ("min", pyg.MinAggregation)]
+)
+def test_the_gradients_of_extremes_are_pygs(name, theirs):
+    x = torch.randint(1, 4, X.shape, generator=seeded()).double().requires_grad_()  # some are equal
+    towards = normal(NUM_GROUPS, CHANNELS)
+    found, expected = (
+        torch.autograd.grad(aggregation(x, UNSORTED), x, towards)[0]
+        for aggregation in (make(name), theirs())
+    )
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_an_extreme_of_zero_passes_its_whole_gradient_on(name):
+    x = torch.zeros(4, CHANNELS, dtype=torch.float64, requires_grad=True)
+    make(name)(x, torch.tensor([0, 2, 2, 2])).sum().backward()
+    torch.testing.assert_close(x.grad[:, 0], torch.tensor([1, 1 / 3, 1 / 3, 1 / 3]).double())
+
+
 def test_pna_is_four_moments_times_three_scalers():
     deg = torch.tensor([1, 4, 0, 2])
     out = FixedAggregation.pna(CHANNELS, deg).double()(X, UNSORTED).view(NUM_GROUPS, 3, 4, CHANNELS)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import aggr as pyg
 
 from treefold.aggr.base import RaggedAggregation, checked_channels, require_channels
+from treefold.aggr.extremes import ExtremeAggregation
 from treefold.aggr.plan_cache import plan_of
 from treefold.algebra import ExactMonoid
 from treefold.fold import Groups, Rows, TableRows, require_rows, take_rows, tree_reduce
@@ -42,7 +43,7 @@ class FixedAggregation(RaggedAggregation):
         mean of ln(size + 1) itself, where it is not to be the plain mean over groups.
         """
         aggregation = pyg.DegreeScalerAggregation(
-            aggr=["mean", "max", "min", "std"],
+            aggr=["mean", ExtremeAggregation("max"), ExtremeAggregation("min"), "std"],
             scaler=list(scalers),
             deg=torch.as_tensor(deg),
         )

@@ -8,6 +8,7 @@ from typing import Any
 from torch_geometric.nn import aggr as pyg
 
 from treefold.aggr.base import RaggedAggregation
+from treefold.aggr.extremes import ExtremeAggregation
 from treefold.aggr.fixed import FixedAggregation
 from treefold.aggr.lcm import LCMAggregation
 from treefold.aggr.recurrent import RecurrentAggregation
@@ -37,8 +38,8 @@ _SETTLED = ("channels", "aggregation", "cell", "operator")
 AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
     "sum": _fixed(pyg.SumAggregation),
     "mean": _fixed(pyg.MeanAggregation),
-    "max": _fixed(pyg.MaxAggregation),
-    "min": _fixed(pyg.MinAggregation),
+    "max": _fixed(partial(ExtremeAggregation, "max")),
+    "min": _fixed(partial(ExtremeAggregation, "min")),
     "std": _fixed(pyg.StdAggregation),
     "pna": FixedAggregation.pna,
     "gru": _recurrent("gru"),

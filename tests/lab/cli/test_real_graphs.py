@@ -51,7 +51,8 @@ def test_missing_data_is_one_line_before_anything_begins(treefold, tmp_path):
 
 def test_the_columns_and_rows_are_listed(treefold):
     told = treefold("list").stdout
-    rows = "mpnn-sum, mpnn-max, pna, gru, binary-gru, binary-gru-assoc; by name only: pna-ns"
+    trained = "mpnn-sum, mpnn-max, pna, gru, binary-gru, binary-gru-assoc"
+    rows = f"{trained}; by name only: pna-ns, gated-selection"
     names = ("zinc", "zinc-edges", "molhiv", "cifar10", "cifar10-edges", "mnist", "mnist-edges")
     for name in names:
         assert f"  {name}: {rows}" in told

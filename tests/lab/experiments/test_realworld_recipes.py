@@ -6,10 +6,16 @@ import pytest
 
 from treefold.lab.experiments.catalogue import FAMILIES, find_experiment, find_preset
 from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.realworld_experiments import COLUMNS, TABLE_ROWS, UNSCALED_ROWS
+from treefold.lab.experiments.realworld_experiments import COLUMNS, EXTRA_ROWS, TABLE_ROWS
 from treefold.lab.experiments.realworld_presets import REALWORLD_PRESETS
 from treefold.lab.experiments.realworld_published import REPORTED
-from treefold.lab.experiments.recipe import PlainModel, TowerModel, Training, experiment_from_recipe
+from treefold.lab.experiments.recipe import (
+    AggregatorChoice,
+    PlainModel,
+    TowerModel,
+    Training,
+    experiment_from_recipe,
+)
 from treefold.lab.tasks.realworld import MolHIV
 
 NAMES = ["zinc", "zinc-edges", "molhiv", "cifar10", "cifar10-edges", "mnist", "mnist-edges"]
@@ -30,8 +36,17 @@ def test_every_column_of_the_figure_has_all_rows():
 
 @pytest.mark.parametrize("preset", REALWORLD_PRESETS)
 @pytest.mark.parametrize("name", NAMES)
+def test_the_operator_that_copies_has_binary_gru_s_recipe(preset, name):
+    row, usual = at(f"{name}/gated-selection", preset), at(f"{name}/binary-gru", preset)
+    assert row.aggregator == AggregatorChoice("gated-selection")
+    assert (row.task, row.model, row.training) == (usual.task, usual.model, usual.training)
+    assert (row.evaluation, row.departures) == (usual.evaluation, usual.departures)
+
+
+@pytest.mark.parametrize("preset", REALWORLD_PRESETS)
+@pytest.mark.parametrize("name", NAMES)
 def test_recipes_survive_their_records(preset, name):
-    for row in [*TABLE_ROWS, *UNSCALED_ROWS]:
+    for row in [*TABLE_ROWS, *EXTRA_ROWS]:
         made = at(f"{name}/{row}", preset)
         stored = json.loads(json.dumps(made.recipe()))
         assert experiment_from_recipe(made.name, stored).recipe() == made.recipe()

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from treefold.aggr import aggregator
+from treefold.aggr.sampling import Sampling
 from treefold.lab.experiments.build import routine_of
 from treefold.lab.experiments.catalogue import FAMILIES
 from treefold.lab.experiments.loading import experiment_of
 from treefold.lab.experiments.overrides import keys_of, override
 from treefold.lab.experiments.presets import PRESETS
-from treefold.lab.experiments.recipe import Training, experiment_from_recipe
+from treefold.lab.experiments.recipe import AggregatorChoice, Training, experiment_from_recipe
 from treefold.lab.experiments.set_experiments import EXPERIMENTS, LAMBDAS, REPORTED, find_experiment
 from treefold.lab.experiments.set_runner import Balanced, parse_cases, summary
 from treefold.lab.runs import Record, as_json, find_runs
@@ -87,6 +88,20 @@ def test_the_sweep_names_its_departures_and_what_its_lambda_is():
     assert {row.departures for row in at_paper} == {()}
     (narrow,) = find_experiment("second-minimum/binary-gru-assoc", "smoke")
     assert any("mean over 16 channels" in sentence for sentence in narrow.departures)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_associativity_loss_at_the_paper_s_scale_departs_in_training_alone(preset):
+    rows = find_experiment("second-minimum-associativity", preset)
+    assert [row.aggregator for row in rows] == [
+        AggregatorChoice("binary-gru"),
+        *(AggregatorChoice("binary-gru-assoc", {"associativity": 10.0**-n}) for n in (0, 2, 4)),
+    ]
+    for row in rows:
+        assert not any("aggregator" in departure for departure in row.departures)
+        lcm = aggregator(row.aggregator.name, 4, **row.aggregator.options)
+        assert (lcm.bracketing, lcm.sampling) == ("balanced", Sampling(None, "sum"))
+    assert [bool(row.reported) for row in rows] == [True, True, False, False]
 
 
 def test_ablations_differ_in_their_aggregator_alone_and_can_be_built():

@@ -34,6 +34,21 @@ def test_every_graph_gets_pyg_s_set2set_with_as_many_steps_as_it_has_nodes():
         torch.testing.assert_close(found[place], alone[0])
 
 
+def test_graphs_of_similar_sizes_do_not_meet_in_set2set():
+    readout = SizedSet2Set(3).double()
+    layout = layout_of([7, 4, 5, 0, 7, 9])
+    x = torch.randn(32, 3, dtype=torch.float64, requires_grad=True)
+    found = readout(x, layout)
+    is_its_own = torch.arange(6).eq(4)  # of the graph of four, the last but that without nodes
+    (reached,) = torch.autograd.grad(found[is_its_own].sum(), x)
+    assert reached[28:].ne(0).all()
+    assert reached[:28].eq(0).all()
+    x.data[28:] = torch.nan
+    spoilt = readout(x, layout)
+    assert spoilt[is_its_own].isnan().all()
+    torch.testing.assert_close(spoilt[~is_its_own], found[~is_its_own])
+
+
 def test_an_empty_graph_has_no_steps():
     layout = layout_of([0, 2, 0])
     found = SizedSet2Set(3)(torch.randn(2, 3), layout)

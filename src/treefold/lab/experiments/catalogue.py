@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from treefold.lab.experiments import set_experiments
+from treefold.lab.experiments import realworld_experiments, set_experiments
 from treefold.lab.experiments.multitask_experiments import (
     EXTRA_ROWS,
     MULTITASK_EXPERIMENTS,
@@ -13,7 +13,6 @@ from treefold.lab.experiments.multitask_presets import MULTITASK_PRESETS, MultiT
 from treefold.lab.experiments.presets import PRESETS, Preset
 from treefold.lab.experiments.realworld_experiments import (
     REALWORLD_EXPERIMENTS,
-    UNSCALED_ROWS,
     find_realworld_experiment,
 )
 from treefold.lab.experiments.realworld_presets import REALWORLD_PRESETS, RealWorldPreset
@@ -53,7 +52,7 @@ FAMILIES = {
         REALWORLD_EXPERIMENTS,
         REALWORLD_PRESETS,
         find_realworld_experiment,
-        dict.fromkeys(REALWORLD_EXPERIMENTS, tuple(UNSCALED_ROWS)),
+        dict.fromkeys(REALWORLD_EXPERIMENTS, tuple(realworld_experiments.EXTRA_ROWS)),
     ),
 }
 

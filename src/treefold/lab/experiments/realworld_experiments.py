@@ -129,6 +129,12 @@ UNSCALED_ROWS = {
 }
 """PNA without scalers, which is run if it is named."""
 
+COPYING_ROWS = {"gated-selection": Row("gated-selection", "learned")}
+"""An operator that can copy one of its arguments, which the paper does not have."""
+
+EXTRA_ROWS = {**UNSCALED_ROWS, **COPYING_ROWS}
+"""Rows beyond those that an experiment's name trains, which are run if they are named."""
+
 
 def experiments_of(experiment: str, rows: dict[str, Row], preset: str) -> list[Experiment]:
     """Rows of a column at a preset."""
@@ -186,5 +192,5 @@ def find_realworld_experiment(name: str, preset: str) -> list[Experiment]:
     column, _, row = name.partition("/")
     if not row:
         return by_name(REALWORLD_EXPERIMENTS, column, "experiment")(preset)
-    known = {**TABLE_ROWS, **UNSCALED_ROWS}
+    known = {**TABLE_ROWS, **EXTRA_ROWS}
     return experiments_of(column, {row: by_name(known, row, f"row of {column}")}, preset)

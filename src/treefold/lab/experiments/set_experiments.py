@@ -1,5 +1,6 @@
 """The set experiments: every row of the paper's 2nd-minimum table, the λ sweep, other tasks."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +55,8 @@ EXTRA_ROWS = ("gated-selection-general", "gated-selection", "oracle")
 """Rows beyond the paper's table, which are run if they are named."""
 SWEEP = "second-minimum-lambda"
 LAMBDAS = tuple(10.0**-power for power in range(8))
+BEST_LAMBDA = 1.0
+"""Of the paper's sweep, and that of its table."""
 
 
 def table_of(task: str, preset: str) -> list[Experiment]:
@@ -77,6 +80,34 @@ def lambda_sweep(preset: str) -> list[Experiment]:
         )
         for weight in LAMBDAS
     ]
+
+
+ASSOCIATIVITY: dict[str, tuple[str, dict[str, Any]]] = {
+    "binary-gru": ("binary-gru", {}),
+    **{
+        f"binary-gru-assoc-{weight:.0e}": ("binary-gru-assoc", {"associativity": weight})
+        for weight in (1.0, 1e-2, 1e-4)
+    },
+}
+"""An aggregator and its options, by the name of the row."""
+
+
+def associativity(preset: str) -> list[Experiment]:
+    """Binary-GRU on 2nd-minimum with and without the paper's own associativity loss.
+
+    The loss is summed over the channels and all nodes of balanced trees, whatever the preset
+    changes in the constructors of aggregators.
+    """
+    return [_with_the_paper_s_loss(name, *row, preset) for name, row in ASSOCIATIVITY.items()]
+
+
+def _with_the_paper_s_loss(name: str, row: str, options: dict[str, Any], preset: str) -> Experiment:
+    name = f"second-minimum-associativity/{name}"
+    published = dataclasses.replace(by_name(PRESETS, preset, "preset"), options={})
+    made = _at(published, name, "second-minimum", row, options)
+    paper = _at(PRESETS["paper"], name, "second-minimum", row, options)
+    is_in_table = options.get("associativity", BEST_LAMBDA) == BEST_LAMBDA
+    return compared(made, paper, REPORTED[row] if is_in_table else {})
 
 
 _ONLY_COPIES = {"operator_options": {"writes": False}}
@@ -142,6 +173,7 @@ def _at(preset: Preset, name: str, task: str, row: str, options: dict[str, Any])
 EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
     **{task: lambda preset, task=task: table_of(task, preset) for task in SET_TASKS},  # type: ignore[misc]
     SWEEP: lambda_sweep,
+    "second-minimum-associativity": associativity,
     "generalisation": ablations,
 }
 """By name: `EXPERIMENTS[name](preset)` gives the rows of a table."""

@@ -1,5 +1,9 @@
 """From the states of a graph's nodes to one row for the graph."""
 
+import math
+from dataclasses import dataclass
+from itertools import groupby
+
 import torch
 from torch import Tensor, nn
 
@@ -27,8 +31,9 @@ class AggregatorReadout(nn.Module):
 class SizedSet2Set(nn.Module):
     """Set2Set with as many steps for a graph as it has nodes, which is PNA's number.
 
-    PyG's `Set2Set` has one number for all. Graphs that have had their steps leave, and those of
-    one size stand side by side, so attention is a dense product without padding.
+    PyG's `Set2Set` has one number for all. Graphs that have had their steps leave. Graphs whose
+    sizes lie between the same two powers of two stand side by side, padded to the largest of
+    them, so that a step reads them in one product and wastes less than half of it.
     """
 
     def __init__(self, channels: int) -> None:
@@ -40,27 +45,61 @@ class SizedSet2Set(nn.Module):
         self, x: Float[Tensor, " n channels"], layout: GraphLayout
     ) -> Float[Tensor, " graphs outputs"]:
         """[query, what it reads] for each graph, in the order of the layout; zeros if empty."""
-        parts = x.split([count * size for count, size in layout.blocks])
-        sets = [part.view(*b, self.channels) for part, b in zip(parts, layout.blocks, strict=True)]
+        bands = _bands(x, layout)
         answers = x.new_zeros(layout.sizes.numel(), self.out_channels)
         memory = x.new_zeros(layout.sizes.numel(), self.channels)
         finished, done = [x.new_zeros(0, self.out_channels)], 0
-        while sets:
-            count, size, _ = sets[-1].shape
+        for count, size in reversed(layout.blocks):
             for _ in range(done, size):
                 query, memory = self.cell(answers, (answers[:, : self.channels], memory))
-                answers = torch.cat([query, _read(sets, query)], -1)
+                answers = torch.cat([query, _read(bands, query)], -1)
             stay, done = len(answers) - count, size
             finished.append(answers[stay:])
             answers, memory = answers[:stay], memory[:stay]
-            sets.pop()
+            bands[-1] = bands[-1].without_last(count)
+            if not len(bands[-1].rows):
+                bands.pop()
         return torch.cat(finished[::-1])
 
 
-def _read(sets: list[Tensor], query: Tensor) -> Tensor:
-    """The rows of each set, averaged with weights softmax(row · query)."""
-    reads = []
-    for rows, asked in zip(sets, query.split([len(rows) for rows in sets]), strict=True):
-        weights = (rows @ asked.unsqueeze(2)).softmax(1)
-        reads.append((weights.transpose(1, 2) @ rows).squeeze(1))
+@dataclass(frozen=True, eq=False)
+class _Band:
+    """Graphs of similar sizes, the largest first, with rows of zeros behind those of the others."""
+
+    rows: Float[Tensor, " graphs most channels"]
+    padding: Float[Tensor, " graphs most"]
+    """0 for a row that is there, -inf for one that is not."""
+
+    def without_last(self, count: int) -> "_Band":
+        stay = len(self.rows) - count
+        return _Band(self.rows[:stay], self.padding[:stay])
+
+    def read(self, query: Float[Tensor, " graphs channels"]) -> Float[Tensor, " graphs channels"]:
+        """The rows of each graph, averaged with weights softmax(row · query)."""
+        weights = (torch.bmm(self.rows, query.unsqueeze(2)).squeeze(2) + self.padding).softmax(1)
+        return torch.bmm(weights.unsqueeze(1), self.rows).squeeze(1)
+
+
+def _bands(x: Float[Tensor, " n channels"], layout: GraphLayout) -> list[_Band]:
+    bands: list[_Band] = []
+    first_graph = first_row = 0
+    for _, blocks in groupby(layout.blocks, lambda block: block[1].bit_length()):
+        shapes = list(blocks)
+        most = shapes[0][1]
+        num_graphs = sum(count for count, _ in shapes)
+        num_rows = sum(count * size for count, size in shapes)
+        sizes = layout.sizes.narrow(0, first_graph, num_graphs)
+        is_there = torch.arange(most, device=x.device) < sizes.unsqueeze(1)
+        rows = x.new_zeros(num_graphs * most, x.shape[1]).index_copy(
+            0, is_there.flatten().nonzero().squeeze(1), x.narrow(0, first_row, num_rows)
+        )
+        padding = torch.zeros_like(is_there, dtype=x.dtype).masked_fill(~is_there, -math.inf)
+        bands.append(_Band(rows.view(num_graphs, most, x.shape[1]), padding))
+        first_graph, first_row = first_graph + num_graphs, first_row + num_rows
+    return bands
+
+
+def _read(bands: list[_Band], query: Tensor) -> Tensor:
+    counts = [len(band.rows) for band in bands]
+    reads = [band.read(asked) for band, asked in zip(bands, query.split(counts), strict=True)]
     return torch.cat(reads)
