@@ -171,7 +171,7 @@ def test_only_leftovers_of_dead_processes_are_removed(tmp_path):
 ON_A_TINY_DISK = """
 import subprocess, sys
 from pathlib import Path
-from treefold.lab.runs import StorageError, check_writable, write_atomically
+from treefold.atomic import StorageError, check_writable, write_atomically
 
 def failure(action, *arguments):
     try:

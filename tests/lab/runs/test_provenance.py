@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 import treefold
+from treefold.cores import num_cores
 from treefold.lab.runs import commit, hardware, provenance, versions
 
 
@@ -108,7 +109,7 @@ def checkout(tmp_path, monkeypatch):
     """A repository in which this module lies where it does in ours."""
     if not shutil.which("git"):
         pytest.skip("git is not installed")
-    source = tmp_path / "src" / "treefold" / "records" / "provenance.py"
+    source = tmp_path / "src" / "treefold" / "lab" / "runs" / "provenance.py"
     source.parent.mkdir(parents=True)
     source.write_text("# source\n")
     (tmp_path / "README.md").write_text("read me\n")
@@ -134,7 +135,7 @@ def test_changed_and_new_source_files_make_it_dirty_and_others_do_not(checkout):
     assert commit() == f"{head}-dirty"
     new.unlink()
     assert commit() == head
-    (checkout / "src" / "treefold" / "records" / "provenance.py").write_text("# changed\n")
+    (checkout / "src" / "treefold" / "lab" / "runs" / "provenance.py").write_text("# changed\n")
     assert commit() == f"{head}-dirty"
 
 
