@@ -10,7 +10,7 @@ from treefold.incremental.dynamic import (
 from treefold.incremental.fold_tree import (
     FoldTree,
 )
-from treefold.incremental.group_stability import (
+from treefold.incremental.stability import (
     sampled_spread,
     sharded_spread,
 )
@@ -18,7 +18,7 @@ from treefold.incremental.stability import (
     BracketingSpread,
     bracketing_spread,
 )
-from treefold.incremental.stability_samples import (
+from treefold.incremental.stability import (
     chunks_spread,
     graph_spread,
 )

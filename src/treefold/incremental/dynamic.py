@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from treefold.aggr import LCMAggregation, MonoidAggregation
 from treefold.algebra import Monoid, State
 from treefold.fold import INTEGER_TYPES, Groups
-from treefold.incremental.arena import bytes_of
+from treefold.incremental.tree_storage import bytes_of
 from treefold.incremental.checks import Integers, as_sets, rows_like
 from treefold.incremental.edge_table import EdgeTable
-from treefold.incremental.elements import number_of
+from treefold.incremental.tree_storage import number_of
 from treefold.incremental.fold_tree import FoldTree
 from treefold.incremental.saving import load_living, save_living
 from treefold.incremental.stability import BracketingSpread

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from treefold.fold import places_within
-from treefold.incremental.arena import bytes_of
+from treefold.incremental.tree_storage import bytes_of
 from treefold.shapes import Bool, Int
 
 _TARGET_BITS = 32

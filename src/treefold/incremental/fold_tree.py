@@ -11,10 +11,10 @@ from torch import Tensor
 from treefold.algebra import Monoid, State, identity_like, map_state, require_elements
 from treefold.checkpoints import Checkpoint
 from treefold.fold import Groups, num_rows, places_within, tree_heights
-from treefold.incremental.arena import Arena, room_for
+from treefold.incremental.tree_storage import Arena, room_for
 from treefold.incremental.checks import Integers, as_integers, as_sets, rows_like, sets_of_rows
-from treefold.incremental.climb import climb, fold_all
-from treefold.incremental.elements import Elements
+from treefold.incremental.update_path import climb, fold_all
+from treefold.incremental.tree_storage import Elements
 from treefold.incremental.leave_one_out import leave_one_out
 from treefold.incremental.saving import load_living, pack_trees, save_living, unpack_trees
 from treefold.incremental.stability import BracketingSpread, bracketing_spread

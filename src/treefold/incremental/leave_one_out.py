@@ -9,7 +9,7 @@ from torch import Tensor
 
 from treefold.algebra import Monoid, State, identity_like, map_state, take
 from treefold.fold import places_within, tree_heights
-from treefold.incremental.arena import Arena, num_nodes
+from treefold.incremental.tree_storage import Arena, num_nodes
 
 
 def leave_one_out(op: Monoid, arena: Arena) -> State:

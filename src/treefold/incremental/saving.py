@@ -10,9 +10,9 @@ from torch import Tensor
 
 from treefold.algebra import State, tensors_of
 from treefold.checkpoints import Checkpoint, CheckpointStore
-from treefold.incremental.arena import Arena
+from treefold.incremental.tree_storage import Arena
 from treefold.incremental.counter import Blocks, Levels
-from treefold.incremental.elements import Elements
+from treefold.incremental.tree_storage import Elements
 from treefold.incremental.fingerprint import fingerprint
 
 # How tensors make up a state: None for a tensor, or a tuple of such.

@@ -1,6 +1,6 @@
 """Folding a stream in bounded memory: chunks of any size, in any number of sets, one tree."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
@@ -17,11 +17,12 @@ from treefold.algebra import (
     tensors_of,
 )
 from treefold.fold import Groups, num_rows
-from treefold.incremental.arena import bytes_of
+from treefold.incremental.tree_storage import bytes_of
 from treefold.incremental.checks import Integers, rows_like, sets_of_rows
+from treefold.incremental.chunked import Chunk
 from treefold.incremental.counter import Levels, carry, cut, merged, total
 from treefold.incremental.saving import load_living, pack_counters, save_living, unpack_counters
-from treefold.incremental.stability import BracketingSpread, spread_of
+from treefold.incremental.stability import BracketingSpread, require_bracketings, spread_of
 from treefold.shapes import Int
 
 MAX_PHASE = 1 << 20
@@ -183,3 +184,26 @@ class StreamingFold:
     @torch.no_grad()
     def _total(self, counter: Levels) -> State:
         return map_state(torch.clone, total(self.op, counter, self.num_sets, self._like))
+
+
+@torch.no_grad()
+def chunks_spread(
+    op: Monoid,
+    chunks: Callable[[], Iterable[Tensor | Chunk]],
+    num_sets: int = 1,
+    encode: Callable[[Tensor], Tensor] | None = None,
+    num_bracketings: int = 4,
+    generator: torch.Generator | None = None,
+    decode: Callable[..., State] | None = None,
+) -> BracketingSpread:
+    """How far other merge orders move the answer of `fold_chunks`, which has the same arguments.
+
+    Reads the source once and folds it `num_bracketings` + 1 times on the way, as a `StreamingFold`
+    with witnesses, in the memory of one chunk.
+    """
+    require_bracketings(num_bracketings)
+    fold = StreamingFold(op, num_sets, num_witnesses=num_bracketings, generator=generator)
+    for chunk in chunks():
+        some = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
+        fold.feed(some.rows if encode is None else encode(some.rows), some.sets)
+    return fold.spread(decode)
