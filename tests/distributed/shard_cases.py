@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from treefold import BinaryGRU, Groups, Monoid, TableRows, plan_tree, tree_reduce
 from treefold.algebra import Mean, Sum
 from treefold.distributed import plan_shards, shard_sizes, sharded_reduce
-from treefold.incremental import sharded_spread
+from treefold.incremental import sharded_stability
 
 CHANNELS, NUM_GROUPS = 4, 7
 TOTALS = torch.tensor([0, 1, 2, 13, 64, 100, 37])
@@ -160,4 +160,4 @@ def _disagreements(rank: int, world_size: int) -> dict[str, Tensor]:
 def _spread(op: Monoid, x: Tensor, groups: Groups, rank: int) -> Tensor:
     """Every rank has a generator of its own; the first one's counts."""
     generator = torch.Generator().manual_seed(rank)
-    return sharded_spread(op, x, groups, num_groups=3, generator=generator).absolute
+    return sharded_stability(op, x, groups, num_groups=3, generator=generator).absolute

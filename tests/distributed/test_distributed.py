@@ -18,7 +18,7 @@ from trees import seeded
 from treefold import Groups, plan_tree, tree_reduce
 from treefold.algebra import Sum
 from treefold.distributed import sharded_reduce
-from treefold.incremental import sampled_spread
+from treefold.incremental import sampled_stability
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -97,7 +97,7 @@ def test_all_find_the_same_spread_in_whole_groups_and_none_for_an_exact_monoid(f
 def test_the_spread_of_processes_is_that_of_one(folded):
     x, groups = torch.cat(all_rows()), Groups.from_sizes(TOTALS)
     seed = int(torch.randint(2**62, (1,), generator=seeded(0)))  # as the first rank draws it
-    alone = sampled_spread(OPERATORS["_binary_gru"](), x, groups, 3, generator=seeded(seed))
+    alone = sampled_stability(OPERATORS["_binary_gru"](), x, groups, 3, generator=seeded(seed))
     torch.testing.assert_close(folded[0]["other"]["spread"], alone.absolute)
 
 

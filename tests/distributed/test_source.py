@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 import pyarrow.parquet as pq
 from distributed.trained import fresh_fold
 
-from treefold.distributed.finish import Finish
+from treefold.distributed.parquet import Finish
 from treefold.distributed.partial_fold import PartialFold
 from treefold.distributed.source import find_source, refuse_to_overwrite
 

@@ -164,11 +164,11 @@ def test_what_is_loaded_goes_on_as_what_was_saved(tmp_path):
 def test_its_spread_is_in_the_units_of_its_output():
     x, edges = drawn()
     exact = DynamicAggregation(MonoidAggregation(Sum()), (100 * x).long(), edges)
-    assert exact.spread(generator=seeded()).largest.eq(0).all()
+    assert exact.stability(generator=seeded()).largest.eq(0).all()
     module = aggregator("binary-gru", 4, eval_bracketing="carry").double()
     learned = DynamicAggregation(module, x, edges)
-    small = learned.spread(generator=seeded())
-    large = learned.spread(generator=seeded(), decode=lambda state: 10 * state)
+    small = learned.stability(generator=seeded())
+    large = learned.stability(generator=seeded(), decode=lambda state: 10 * state)
     assert small.largest.max() > 1e-6
     torch.testing.assert_close(large.absolute, 10 * small.absolute)
 

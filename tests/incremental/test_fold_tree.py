@@ -176,8 +176,8 @@ def test_refolding_takes_new_parameters():
 
 def test_the_spread_is_zero_for_an_exact_monoid_and_not_for_a_learned_one():
     exact = FoldTree(Sum(), integers(40, 3), Groups.from_sizes([30, 10]))
-    assert exact.spread(generator=seeded()).largest.tolist() == [0, 0]
+    assert exact.stability(generator=seeded()).largest.tolist() == [0, 0]
     learned = FoldTree(BinaryGRU(3).double(), normal(40, 3), Groups.from_sizes([39, 1]))
-    found = learned.spread(generator=seeded()).largest
+    found = learned.stability(generator=seeded()).largest
     assert found[0] > 1e-6
     assert found[1] == 0

@@ -8,7 +8,7 @@ from treefold.algebra import Mean, Sum, map_state
 from treefold.checkpoints import DamagedCheckpoint
 from treefold.fold import Groups
 from treefold.incremental import FoldTree
-from treefold.incremental.saving import load_living
+from treefold.incremental.saving import load_set
 from treefold.operators import BinaryGRU
 
 
@@ -59,7 +59,7 @@ class TestSaving:
     def test_it_is_loaded_to_the_device_that_is_named(self, tmp_path):
         tree = self.living()
         tree.save(tmp_path)
-        loaded = load_living(tmp_path, "fold-tree", [tree.op], "meta")
+        loaded = load_set(tmp_path, "fold-tree", [tree.op], "meta")
         assert {tensor.device.type for tensor in loaded.tensors.values()} == {"meta"}
         assert FoldTree.load(tmp_path, tree.op, device="cpu").value().equal(tree.value())
 

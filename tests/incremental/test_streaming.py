@@ -96,14 +96,14 @@ def test_witnesses_of_an_exact_monoid_agree_and_those_of_a_learned_one_do_not():
     for chunk in normal(50, 2).split(1):  # one at a time, trees must still differ
         exact.feed((1000 * chunk).long(), 1)
         learned.feed(chunk)
-    assert exact.spread().absolute.eq(0).all()
-    assert exact.spread().absolute.shape == (3, 2)
-    assert learned.spread().absolute.min() > 1e-6
+    assert exact.stability().absolute.eq(0).all()
+    assert exact.stability().absolute.shape == (3, 2)
+    assert learned.stability().absolute.min() > 1e-6
 
 
 def test_without_witnesses_nobody_knows_the_spread():
     with pytest.raises(ValueError, match="num_witnesses=4"):
-        StreamingFold(Sum()).spread()
+        StreamingFold(Sum()).stability()
 
 
 def test_nothing_fed_is_the_identity():
@@ -181,7 +181,7 @@ def test_witnesses_are_saved_too(tmp_path):
     fold.feed(integers(20, 2))
     fold.save(tmp_path)
     again = StreamingFold.load(tmp_path, Scramble(), seeded(1))
-    assert again.spread().largest.equal(fold.spread().largest)
+    assert again.stability().largest.equal(fold.stability().largest)
 
 
 def test_a_stream_is_loaded_with_the_operator_that_made_it_only(tmp_path):

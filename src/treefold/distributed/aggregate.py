@@ -25,7 +25,7 @@ class MonoidAggregate(AggregateFnV2[bytes, list[float]]):  # type: ignore[misc]
 
     Ray cuts and merges where it likes, so the tree is not the same from run to run; it is never
     deeper than about 2 log2 n, see `treefold.distributed.counter`. How far answers move with it,
-    `treefold.distributed.table_spread` measures on a sample. Remove rows with a null key first: Ray
+    `treefold.distributed.table_stability` measures on a sample. Remove rows with a null key first: Ray
     may divide integer keys otherwise where a block has nulls, and give a key two results.
     """
 

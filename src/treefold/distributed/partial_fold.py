@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import torch
 
 from treefold.distributed.columns import as_lists, check_rows
-from treefold.distributed.limits import MOST_BAD_PER_KEY, ROWS_AT_ONCE
 from treefold.distributed.model_fold import ModelFold
 from treefold.distributed.schema import (
     BAD,
@@ -25,6 +24,12 @@ from treefold.distributed.schema import (
     without_nulls,
 )
 from treefold.fold import Groups
+
+ROWS_AT_ONCE = 1 << 16
+"""Rows that are in memory at once; a key gets one partial state for each such batch."""
+
+MOST_BAD_PER_KEY = 100
+"""Bad rows of a key that are listed with their position; all are counted."""
 
 
 @dataclass(frozen=True)

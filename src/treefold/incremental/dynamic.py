@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from treefold.aggr import LCMAggregation, MonoidAggregation
 from treefold.algebra import Monoid, State
 from treefold.fold import INTEGER_TYPES, Groups
-from treefold.incremental.tree_storage import bytes_of
 from treefold.incremental.checks import Integers, as_sets, rows_like
 from treefold.incremental.edge_table import EdgeTable
-from treefold.incremental.tree_storage import number_of
 from treefold.incremental.fold_tree import FoldTree
-from treefold.incremental.saving import load_living, save_living
-from treefold.incremental.stability import BracketingSpread
+from treefold.incremental.saving import load_set, save_set
+from treefold.incremental.stability import BracketingStability
+from treefold.incremental.tree_storage import bytes_of, number_of
 from treefold.shapes import Int, Shaped
 
 TREES = "carry"
@@ -132,21 +131,21 @@ class DynamicAggregation:
         """The same as `value()`, folded from scratch over the same trees."""
         return cast(Tensor, self._decode(self.tree.rebuilt().value()))
 
-    def spread(
+    def stability(
         self,
         num_bracketings: int = 8,
         generator: torch.Generator | None = None,
         decode: Callable[..., State] | None = None,
-    ) -> BracketingSpread:
+    ) -> BracketingStability:
         """How far other merge orders would be from `value()`, node by node."""
         outputs = decode or self._decode
-        return self.tree.spread(num_bracketings, generator, outputs)
+        return self.tree.stability(num_bracketings, generator, outputs)
 
     def save(self, folder: Path | str) -> None:
         """Write everything but the aggregation: whole or not at all, with checksums."""
         tensors, state = self.tree.packed()
         tensors |= {"x": self._x, "sources": self._sources}
-        save_living(folder, "dynamic-aggregation", self._made_by, tensors, state)
+        save_set(folder, "dynamic-aggregation", self._made_by, tensors, state)
 
     @classmethod
     def load(
@@ -160,7 +159,7 @@ class DynamicAggregation:
         It lives on `device`, or where the operator's identity is.
         """
         graph = cls.__new__(cls)
-        saved = load_living(folder, "dynamic-aggregation", _made_by(aggregation), device)
+        saved = load_set(folder, "dynamic-aggregation", _made_by(aggregation), device)
         graph._begin(aggregation, saved.tensors["x"])
         graph.tree = FoldTree.unpacked(graph._op, saved)
         graph._sources = saved.tensors["sources"]

@@ -10,16 +10,15 @@ from torch import Tensor
 
 from treefold.algebra import State, tensors_of
 from treefold.checkpoints import Checkpoint, CheckpointStore
-from treefold.incremental.tree_storage import Arena
 from treefold.incremental.counter import Blocks, Levels
-from treefold.incremental.tree_storage import Elements
 from treefold.incremental.fingerprint import fingerprint
+from treefold.incremental.tree_storage import HandleTable, TreeStorage
 
 # How tensors make up a state: None for a tensor, or a tuple of such.
 Structure: TypeAlias = tuple[Any, ...] | None
 
 
-def save_living(
+def save_set(
     folder: Path | str,
     kind: str,
     parts: Sequence[object],
@@ -35,7 +34,7 @@ def save_living(
     store.save(Checkpoint(tensors, {**state, "made_by": fingerprint(parts)}))
 
 
-def load_living(
+def load_set(
     folder: Path | str,
     kind: str,
     parts: Sequence[object],
@@ -60,33 +59,35 @@ def load_living(
     )
 
 
-def pack_trees(arena: Arena, elements: Elements) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def pack_trees(
+    storage: TreeStorage, elements: HandleTable
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All that there is to know about trees: every node, level by level, and the handles."""
     tensors = {
-        "sizes": arena.sizes,
-        "elements": arena.element[arena.places(0)],
+        "sizes": storage.sizes,
+        "elements": storage.element[storage.places(0)],
         "generations": elements.generations,
     }
-    for level in range(len(arena.levels)):
-        tensors |= _named(f"level.{level}", arena.read(level, arena.places(level)))
-    return tensors, {"levels": len(arena.levels), "structure": _structure(arena.like)}
+    for level in range(len(storage.levels)):
+        tensors |= _named(f"level.{level}", storage.read(level, storage.places(level)))
+    return tensors, {"levels": len(storage.levels), "structure": _structure(storage.like)}
 
 
-def unpack_trees(saved: Checkpoint) -> tuple[Arena, Elements]:
+def unpack_trees(saved: Checkpoint) -> tuple[TreeStorage, HandleTable]:
     """The trees that were packed, in blocks without spare room."""
     tensors, levels = saved.tensors, int(saved.state["levels"])
     states = [_state_of(saved, f"level.{level}") for level in range(levels)]
-    arena = Arena(states[0], tensors["sizes"])
-    for level in range(min(levels, len(arena.levels))):
-        arena.write(level, arena.places(level), states[level])
-    slots, numbers = arena.places(0), tensors["elements"]
-    arena.element[slots] = numbers
+    storage = TreeStorage(states[0], tensors["sizes"])
+    for level in range(min(levels, len(storage.levels))):
+        storage.write(level, storage.places(level), states[level])
+    slots, numbers = storage.places(0), tensors["elements"]
+    storage.element[slots] = numbers
     free = torch.full_like(tensors["generations"], -1)
     sets = torch.zeros_like(free)
-    sets[numbers] = torch.repeat_interleave(arena.sizes)
-    elements = Elements(free.index_copy(0, numbers, slots), sets)
+    sets[numbers] = torch.repeat_interleave(storage.sizes)
+    elements = HandleTable(free.index_copy(0, numbers, slots), sets)
     elements.restore(tensors["generations"])
-    return arena, elements
+    return storage, elements
 
 
 def pack_counters(

@@ -26,7 +26,7 @@ from treefold.shapes import Float, Int
 
 
 @dataclass(frozen=True, eq=False)
-class BracketingSpread:
+class BracketingStability:
     """Distances between an answer and those of other bracketings, in the units of the output.
 
     `absolute` are Euclidean norms over all features; `relative` are the same, divided by the larger
@@ -57,7 +57,7 @@ class BracketingSpread:
         )
 
 
-def bracketing_spread(
+def bracketing_stability(
     op: Monoid,
     x: State,
     groups: Groups,
@@ -67,7 +67,7 @@ def bracketing_spread(
     *,
     bracketing: Bracketing = "random",
     reference: State | None = None,
-) -> BracketingSpread:
+) -> BracketingStability:
     """Fold each group in `num_bracketings` other ways and measure how far the answers move.
 
     Each way is a fresh order of the elements and a fresh tree, of the kind `bracketing` names.
@@ -87,7 +87,7 @@ def bracketing_spread(
             order = groups.shuffled(generator).order
             plan = plan_tree(groups.sizes, bracketing, generator)
             others.append(tree_reduce(op, map_state(lambda part: part[order], x), plan))  # noqa: B023
-        return spread_of(op, reference, others, groups.sizes, decode)
+        return stability_of(op, reference, others, groups.sizes, decode)
 
 
 def require_bracketings(num_bracketings: int) -> None:
@@ -96,40 +96,40 @@ def require_bracketings(num_bracketings: int) -> None:
         raise ValueError(f"{num_bracketings} bracketings measure nothing; expected 1 or more")
 
 
-def spread_of(
+def stability_of(
     op: Monoid,
     answer: State,
     others: list[State],
     sizes: Int[Tensor, " sets"],
     decode: Callable[..., State] | None = None,
-) -> BracketingSpread:
+) -> BracketingStability:
     """The distances between one answer per set and other answers, both decoded."""
     with torch.no_grad():
         decode = decode or getattr(op, "decode", None) or (lambda state: state)
         found = distances(decode(answer), [decode(other) for other in others])
         # One element, or none, has one bracketing; and the mean of nothing is NaN.
         certain = sizes < 2
-        return BracketingSpread(
+        return BracketingStability(
             found.absolute.masked_fill(certain, 0), found.relative.masked_fill(certain, 0)
         )
 
 
-def distances(answer: State, others: list[State]) -> BracketingSpread:
+def distances(answer: State, others: list[State]) -> BracketingStability:
     """The distances between outputs and other outputs, row by row."""
     violations = [compare(other, answer) for other in others]
-    return BracketingSpread(
+    return BracketingStability(
         torch.stack([found.absolute for found in violations]),
         torch.stack([found.relative for found in violations]),
     )
 
 
 @torch.no_grad()
-def graph_spread(
+def graph_stability(
     infer: Callable[[Tensor], Tensor],
     edge_index: Int[Tensor, " 2 edges"],
     num_bracketings: int = 4,
     generator: torch.Generator | None = None,
-) -> BracketingSpread:
+) -> BracketingStability:
     """How far the outputs `infer(edge_index)` move, node by node, if edges come in other orders.
 
     All layers together, in the units of the last one: what moves in the first is carried on. For
@@ -146,7 +146,7 @@ def graph_spread(
     return distances(answer, list(others))
 
 
-def sampled_spread(
+def sampled_stability(
     op: Monoid,
     x: Rows,
     groups: Groups,
@@ -154,7 +154,7 @@ def sampled_spread(
     num_bracketings: int = 8,
     generator: torch.Generator | None = None,
     decode: Callable[..., State] | None = None,
-) -> BracketingSpread:
+) -> BracketingStability:
     """How far other merge orders move the answers of at most `num_groups` groups.
 
     The largest group is always among them, because it has the tallest tree; the others are drawn
@@ -166,10 +166,10 @@ def sampled_spread(
     chosen = _drawn(groups.sizes, num_groups, generator)
     rows, sizes = _rows_of(x, groups, chosen)
     whole = Groups.from_sizes(sizes)
-    return bracketing_spread(op, rows, whole, num_bracketings, generator, decode)
+    return bracketing_stability(op, rows, whole, num_bracketings, generator, decode)
 
 
-def sharded_spread(
+def sharded_stability(
     op: Monoid,
     x: Rows,
     groups: Groups,
@@ -178,7 +178,7 @@ def sharded_spread(
     num_bracketings: int = 8,
     generator: torch.Generator | None = None,
     decode: Callable[..., State] | None = None,
-) -> BracketingSpread:
+) -> BracketingStability:
     """The same for `sharded_reduce`, with its arguments: every process calls it, all get the same.
 
     The rows of the drawn groups travel to every process. What is random is drawn with the
@@ -186,7 +186,7 @@ def sharded_spread(
     """
     require_rows(x, groups)
     if not (dist.is_available() and dist.is_initialized()):
-        return sampled_spread(op, x, groups, num_groups, num_bracketings, generator, decode)
+        return sampled_stability(op, x, groups, num_groups, num_bracketings, generator, decode)
     device = groups.sizes.device
     totals = sum(_from_all(groups.sizes.cpu(), process_group))
     seed = _from_all(int(draw_integers(2**62, (1,), totals, generator)), process_group)[0]
@@ -198,7 +198,7 @@ def sharded_spread(
     index = torch.cat([torch.repeat_interleave(sizes) for _, sizes in parts])
     rows = map_state(lambda *each: torch.cat(each).to(device), *(rows for rows, _ in parts))
     whole = Groups.from_index(index, chosen.numel()).to(device)
-    return bracketing_spread(op, rows, whole, num_bracketings, same, decode)
+    return bracketing_stability(op, rows, whole, num_bracketings, same, decode)
 
 
 def _drawn(

@@ -17,12 +17,12 @@ from treefold.algebra import (
     tensors_of,
 )
 from treefold.fold import Groups, num_rows
-from treefold.incremental.tree_storage import bytes_of
 from treefold.incremental.checks import Integers, rows_like, sets_of_rows
 from treefold.incremental.chunked import Chunk
 from treefold.incremental.counter import Levels, carry, cut, merged, total
-from treefold.incremental.saving import load_living, pack_counters, save_living, unpack_counters
-from treefold.incremental.stability import BracketingSpread, require_bracketings, spread_of
+from treefold.incremental.saving import load_set, pack_counters, save_set, unpack_counters
+from treefold.incremental.stability import BracketingStability, require_bracketings, stability_of
+from treefold.incremental.tree_storage import bytes_of
 from treefold.shapes import Int
 
 MAX_PHASE = 1 << 20
@@ -115,7 +115,7 @@ class StreamingFold:
         """The aggregate of each set so far, `[sets, *feature]`; empty ones give the identity."""
         return self._total(self._waiting)
 
-    def spread(self, decode: Callable[..., State] | None = None) -> BracketingSpread:
+    def stability(self, decode: Callable[..., State] | None = None) -> BracketingStability:
         """How far the witnesses, other merge orders of the same elements, are from `value()`."""
         if not self._witnesses:
             raise ValueError(
@@ -123,14 +123,14 @@ class StreamingFold:
                 "(each costs as much as the fold itself)"
             )
         others = [self._total(witness) for witness in self._witnesses]
-        return spread_of(self.op, self.value(), others, self._sizes, decode)
+        return stability_of(self.op, self.value(), others, self._sizes, decode)
 
     def save(self, folder: Path | str) -> None:
         """Write all that is kept to a folder, so that the stream can go on another day."""
         tensors, state = pack_counters([self._waiting, *self._witnesses], self._like)
         tensors |= {"sizes": self._sizes, "phases": self._phases}
         state |= {"piece_rows": self.piece_rows}
-        save_living(folder, KIND, [self.op], tensors, state)
+        save_set(folder, KIND, [self.op], tensors, state)
 
     @classmethod
     def load(
@@ -145,7 +145,7 @@ class StreamingFold:
         It lives on `device`, or where the operator's identity is. A restored stream gives bit for
         bit what it would have given without the stop.
         """
-        saved = load_living(folder, KIND, [op], device)
+        saved = load_set(folder, KIND, [op], device)
         sizes, phases = saved.tensors["sizes"], saved.tensors["phases"]
         stream = cls(op, len(sizes), generator=generator, piece_rows=int(saved.state["piece_rows"]))
         stream._sizes, stream._phases = sizes, phases
@@ -187,7 +187,7 @@ class StreamingFold:
 
 
 @torch.no_grad()
-def chunks_spread(
+def chunks_stability(
     op: Monoid,
     chunks: Callable[[], Iterable[Tensor | Chunk]],
     num_sets: int = 1,
@@ -195,7 +195,7 @@ def chunks_spread(
     num_bracketings: int = 4,
     generator: torch.Generator | None = None,
     decode: Callable[..., State] | None = None,
-) -> BracketingSpread:
+) -> BracketingStability:
     """How far other merge orders move the answer of `fold_chunks`, which has the same arguments.
 
     Reads the source once and folds it `num_bracketings` + 1 times on the way, as a `StreamingFold`
@@ -206,4 +206,4 @@ def chunks_spread(
     for chunk in chunks():
         some = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
         fold.feed(some.rows if encode is None else encode(some.rows), some.sets)
-    return fold.spread(decode)
+    return fold.stability(decode)

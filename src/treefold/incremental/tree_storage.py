@@ -25,17 +25,17 @@ from treefold.shapes import Int
 _NUMBER_BITS = 32
 
 
-class Arena:
+class TreeStorage:
     """The states of all nodes, the number of the element at each slot, and where each set lies."""
 
     def __init__(self, like: State, sizes: Int[Tensor, " sets"]) -> None:
         self.like = map_state(lambda rows: rows[:0], like)
         self.sizes = sizes.clone()
-        self.capacity = room_for(sizes)
+        self.capacity = capacity_for(sizes)
         self.base, self.used = _packed(self.capacity, 0)
         self.element = self.base.new_full((self.used,), -1)
         self.levels = [self._new_level(level) for level in range(_num_levels(self.capacity))]
-        self._before: list[tuple[int, Tensor | slice, State]] | None = None
+        self._undo_log: list[tuple[int, Tensor | slice, State]] | None = None
 
     @property
     def num_slots(self) -> int:
@@ -58,27 +58,27 @@ class Arena:
 
     def write(self, level: int, places: Int[Tensor, " n"], states: State) -> None:
         """Put states at these places of a level."""
-        self.keep(level, places)
+        self.remember(level, places)
         map_state(lambda rows, new: rows.index_copy_(0, places, new), self.levels[level], states)
 
     @contextmanager
-    def undone_on_error(self) -> Iterator[None]:
+    def rollback_on_error(self) -> Iterator[None]:
         """What is written inside is taken back if an error leaves it; blocks must stay in place."""
-        self._before = []
+        self._undo_log = []
         try:
             yield
         except BaseException:
-            for level, places, states in reversed(self._before):
+            for level, places, states in reversed(self._undo_log):
                 map_state(_put(places), self.levels[level], states)
             raise
         finally:
-            self._before = None
+            self._undo_log = None
 
-    def keep(self, level: int, places: Tensor | slice) -> None:
+    def remember(self, level: int, places: Tensor | slice) -> None:
         """Remember what is at these places, which are about to be written, if it may be undone."""
-        if self._before is not None:
+        if self._undo_log is not None:
             states = map_state(lambda rows: _copy_of(rows, places), self.levels[level])
-            self._before.append((level, places, states))
+            self._undo_log.append((level, places, states))
 
     def add_sets(self, num_sets: int) -> None:
         """More sets, empty and without room."""
@@ -87,7 +87,7 @@ class Arena:
             torch.cat([old, none]) for old in (self.sizes, self.capacity, self.base)
         )
 
-    def make_room(
+    def reserve(
         self, sets: Int[Tensor, " some"], sizes: Int[Tensor, " some"]
     ) -> Int[Tensor, " moved"]:
         """Let each of `sets` hold `sizes` elements; returns the new slots of those that moved.
@@ -98,10 +98,10 @@ class Arena:
         outgrown = self.capacity[sets] < sizes
         if not bool(outgrown.any()):
             return sets.new_zeros(0)
-        needed = room_for(sizes)
+        needed = capacity_for(sizes)
         base, used = _packed(needed[outgrown], self.used)
         if used > self.num_slots:
-            wanted = torch.minimum(self.capacity, 2 * room_for(self.sizes))
+            wanted = torch.minimum(self.capacity, 2 * capacity_for(self.sizes))
             wanted[sets] = torch.maximum(wanted[sets], needed)
             return self.pack(wanted)
         sets, capacity = sets[outgrown], needed[outgrown]
@@ -135,7 +135,7 @@ class Arena:
         """Pack if less than a quarter of the slots is `needed`; returns the new slots, if so."""
         if 4 * needed >= self.num_slots:
             return self.sizes.new_zeros(0)
-        return self.pack(room_for(self.sizes))
+        return self.pack(capacity_for(self.sizes))
 
     def _move(self, sets: Tensor, base: Tensor) -> None:
         """Copy the trees of some sets to other, free blocks."""
@@ -151,7 +151,7 @@ class Arena:
         return map_state(lambda rows: rows.new_empty(count, *rows.shape[1:]), self.like)
 
 
-class Elements:
+class HandleTable:
     """For each element its slot and its set, found by its handle.
 
     A handle is the number of the element, and above it, in the higher bits, how often this number
@@ -240,7 +240,7 @@ def number_of(handles: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
     return handles & ((1 << _NUMBER_BITS) - 1)
 
 
-def room_for(sizes: Int[Tensor, " sets"]) -> Int[Tensor, " sets"]:
+def capacity_for(sizes: Int[Tensor, " sets"]) -> Int[Tensor, " sets"]:
     """The smallest power of two that is not smaller; 0 for empty sets."""
     return torch.where(sizes > 0, 1 << tree_heights(sizes), 0)
 

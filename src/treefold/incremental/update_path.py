@@ -7,20 +7,22 @@ from torch import Tensor
 
 from treefold.algebra import Monoid, State, map_state
 from treefold.fold import TreePlan, tree_fold, tree_heights
-from treefold.incremental.tree_storage import Arena, num_nodes
+from treefold.incremental.tree_storage import TreeStorage, num_nodes
 from treefold.shapes import Int
 
 MAX_PAIRS = 1 << 16
 """Pairs in one call of the operator, so that its memory does not grow with the sets."""
 
 
-def climb(op: Monoid, arena: Arena, slots: Int[Tensor, " n"], sets: Int[Tensor, " n"]) -> None:
+def update_paths(
+    op: Monoid, storage: TreeStorage, slots: Int[Tensor, " n"], sets: Int[Tensor, " n"]
+) -> None:
     """Fold anew every node above `slots`, which belong to `sets`.
 
     At most ceil(log2 n) applications per slot; slots that share ancestors share them here too.
     """
-    sizes = arena.sizes[sets]
-    ends, heights = arena.base[sets] + sizes, tree_heights(sizes)
+    sizes = storage.sizes[sets]
+    ends, heights = storage.base[sets] + sizes, tree_heights(sizes)
     if slots.numel() > 1:
         order = slots.argsort()
         slots, ends, heights = slots[order], ends[order], heights[order]
@@ -31,71 +33,79 @@ def climb(op: Monoid, arena: Arena, slots: Int[Tensor, " n"], sets: Int[Tensor, 
         keep = heights >= level  # others are at their roots
         keep[1:] &= places[1:] != places[:-1]  # neighbours have met
         places, ends, heights = places[keep], ends[keep], heights[keep]
-        _fold_places(op, arena, level, places, ends)
+        _fold_places(op, storage, level, places, ends)
     if places.numel() == 1:
-        climb_alone(op, arena, level, int(places), int(ends), int(heights))
+        update_one_path(op, storage, level, int(places), int(ends), int(heights))
 
 
-def _fold_places(op: Monoid, arena: Arena, level: int, places: Tensor, ends: Tensor) -> None:
+def _fold_places(
+    op: Monoid, storage: TreeStorage, level: int, places: Tensor, ends: Tensor
+) -> None:
     """The nodes at `places` of `level`, from their children; beyond the ends there are none."""
     is_pair = (2 * places + 1) << (level - 1) < ends
     all_pairs = bool(is_pair.all())
     pairs = places if all_pairs else places[is_pair]
     for some in pairs.split(MAX_PAIRS) if pairs.numel() else ():
-        left, right = arena.read(level - 1, 2 * some), arena.read(level - 1, 2 * some + 1)
-        arena.write(level, some, op(left, right))
+        left, right = storage.read(level - 1, 2 * some), storage.read(level - 1, 2 * some + 1)
+        storage.write(level, some, op(left, right))
     if not all_pairs:
         alone = places[~is_pair & (places << level < ends)]
-        arena.write(level, alone, arena.read(level - 1, 2 * alone))
+        storage.write(level, alone, storage.read(level - 1, 2 * alone))
 
 
-def fold_all(op: Monoid, arena: Arena) -> None:
+def fold_all(op: Monoid, storage: TreeStorage) -> None:
     """Fold every node of every set, level by level: n - 1 applications for a set of n."""
-    ends = arena.base + arena.sizes
-    for level in range(1, len(arena.levels)):
-        counts = num_nodes(arena.sizes, level)
-        _fold_places(op, arena, level, arena.places(level), torch.repeat_interleave(ends, counts))
+    ends = storage.base + storage.sizes
+    for level in range(1, len(storage.levels)):
+        counts = num_nodes(storage.sizes, level)
+        _fold_places(
+            op, storage, level, storage.places(level), torch.repeat_interleave(ends, counts)
+        )
 
 
-def climb_alone(op: Monoid, arena: Arena, level: int, place: int, end: int, height: int) -> None:
+def update_one_path(
+    op: Monoid, storage: TreeStorage, level: int, place: int, end: int, height: int
+) -> None:
     """Fold anew the nodes above one place, up to `height`; slots from `end` on hold no elements.
 
     An operator that folds trees gets the whole path as one, and is called once.
     """
-    if isinstance(arena.like, Tensor) and hasattr(op, "fold_tree"):
+    if isinstance(storage.like, Tensor) and hasattr(op, "fold_tree"):
         while level < height and place << level >= end:  # what changed is that it is gone
-            level, place = _step(op, arena, level, place, end)
+            level, place = _step(op, storage, level, place, end)
         if level < height:
-            _climb_at_once(op, arena, level, place, end, height)
+            _update_in_one_fold(op, storage, level, place, end, height)
         return
     while level < height:
-        level, place = _step(op, arena, level, place, end)
+        level, place = _step(op, storage, level, place, end)
 
 
-def _step(op: Monoid, arena: Arena, level: int, place: int, end: int) -> tuple[int, int]:
+def _step(op: Monoid, storage: TreeStorage, level: int, place: int, end: int) -> tuple[int, int]:
     """Fold the parent of a place anew, if it holds elements; returns where that is."""
-    below, level, place = arena.levels[level], level + 1, place >> 1
+    below, level, place = storage.levels[level], level + 1, place >> 1
     if place << level < end:
         left, right = 2 * place, 2 * place + 1
         state = _row(below, left)
         if right << (level - 1) < end:
             state = op(state, _row(below, right))
-        arena.keep(level, slice(place, place + 1))
-        map_state(_copy, _row(arena.levels[level], place), state)
+        storage.remember(level, slice(place, place + 1))
+        map_state(_copy, _row(storage.levels[level], place), state)
     return level, place
 
 
-def _climb_at_once(op: Monoid, arena: Arena, level: int, place: int, end: int, height: int) -> None:
+def _update_in_one_fold(
+    op: Monoid, storage: TreeStorage, level: int, place: int, end: int, height: int
+) -> None:
     """All nodes above a place that holds elements, in one fold over it and its path's siblings."""
-    rows, comes_from_right = [_row(arena.levels[level], place)], []
+    rows, comes_from_right = [_row(storage.levels[level], place)], []
     parents, num_met = [], []
     while level < height:
         sibling = place ^ 1
         if sibling << level < end:  # else the parent is what is below it
-            rows.append(_row(arena.levels[level], sibling))
+            rows.append(_row(storage.levels[level], sibling))
             comes_from_right.append(bool(place & 1))
         level, place = level + 1, place >> 1
-        parents.append(_row(arena.levels[level], place))
+        parents.append(_row(storage.levels[level], place))
         num_met.append(len(comes_from_right))
     path = torch.cat(cast(list[Tensor], rows))
     nodes = tree_fold(op, path, TreePlan.of_path(comes_from_right, path.device)).nodes
