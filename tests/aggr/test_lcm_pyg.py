@@ -23,7 +23,12 @@ from treefold import (
 )
 from treefold.distributed import fold_in_budget, sharded_reduce
 from treefold.fold import tree_fold
-from treefold.incremental import bracketing_stability, chunks_stability, fold_chunks, sampled_stability
+from treefold.incremental import (
+    bracketing_stability,
+    chunks_stability,
+    fold_chunks,
+    sampled_stability,
+)
 
 
 def pyg_and_ours(in_channels, project, training=False):

@@ -19,7 +19,7 @@ from ray.data.aggregate import Sum
 from treefold.atomic import check_writable, replaced_atomically
 from treefold.cores import num_cores
 from treefold.distributed.aggregate import MonoidAggregate
-from treefold.distributed.bad_rows import JoinedLines, bad_rows_path, named_rows, write_bad_rows
+from treefold.distributed.bad_rows import JoinedLines, bad_rows_path, listed_rows, write_bad_rows
 from treefold.distributed.model_fold import ModelFold, required_model
 from treefold.distributed.partial_fold import MOST_BAD_PER_KEY, PartialFold
 from treefold.distributed.schema import (
@@ -52,20 +52,20 @@ PARTITIONS_PER_CORE = 2
 
 @dataclass(frozen=True)
 class FoldSummary:
-    """What became of the rows of a table."""
+    """Result of folding a table: counts of rows, and the bad rows."""
 
     num_keys: int
     num_rows: int
     """Rows that were folded."""
     num_bad: int
-    """Rows that were not."""
+    """Rows that were bad."""
     bad: list[dict[str, Any]] = field(default_factory=list)
-    """Where they are, and what is wrong: key, file, row (from 0) and problem.
+    """The bad rows, each with key, file, row (from 0) and problem.
 
-    At most 100 for each key, so that a column of bad rows fits in memory; see `num_unnamed`.
+    At most 100 for each key, to fit in memory even if a whole column is bad; see `num_unnamed`.
     """
     stability: TableStability | None = None
-    """How far answers move with the cuts and merges of an engine, measured on some keys."""
+    """Stability of the answers under the cuts and merges of an engine, measured on some keys."""
 
     @property
     def num_unnamed(self) -> int:
@@ -131,7 +131,7 @@ def merged_by_key(partial: Any, fold: ModelFold, key: str, num_partitions: int) 
 
 
 def write_result(batches: Iterator[pa.Table], key: str, out: Path, expected: int) -> FoldSummary:
-    """Write batch by batch, so that the result need not fit in memory; bad rows beside it.
+    """Write batch by batch: the result need not fit in memory. Bad rows go to a second file.
 
     A RuntimeError, and nothing written, if rows were lost or folded twice on the way.
     """
@@ -142,7 +142,7 @@ def write_result(batches: Iterator[pa.Table], key: str, out: Path, expected: int
     with replaced_atomically(out) as temporary:
         try:
             for batch in batches:
-                bad += named_rows(batch, key)
+                bad += listed_rows(batch, key)
                 kind = batch.schema.field(key).type
                 batch = batch.drop_columns([BAD])
                 writer = writer or pq.ParquetWriter(temporary, batch.schema)
@@ -213,7 +213,7 @@ def on_ray(address: str | None = None, progress: bool = True) -> Iterator[None]:
             log_to_driver=False,
             **({} if address else here),
         )
-    logging.getLogger("ray.data").setLevel(logging.WARNING)  # it tells of every plan it makes
+    logging.getLogger("ray.data").setLevel(logging.WARNING)  # it logs every plan
     context = ray.data.DataContext.get_current()
     before, context.enable_progress_bars = context.enable_progress_bars, progress
     try:
@@ -225,7 +225,7 @@ def on_ray(address: str | None = None, progress: bool = True) -> Iterator[None]:
 
 
 def _batches(dataset: Any) -> Iterator[pa.Table]:
-    """The dataset, batch by batch; what went wrong on a worker comes without its long way here."""
+    """The dataset, batch by batch; errors of workers are raised without Ray's own traceback."""
     try:
         yield from dataset.iter_batches(batch_size=None, batch_format="pyarrow")
     except ray.exceptions.RayTaskError as error:

@@ -1,4 +1,4 @@
-"""The first half of folding a table: a part of a file to one state per key, bad rows set aside."""
+"""The first half of folding a table: each part of a file gives one state per key."""
 
 import json
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class PartialFold:
     key: str
     on: str
     key_type: pa.DataType | None = None
-    """What keys are cast to; that of the file, dictionaries decoded, if None."""
+    """The type that keys are cast to; None for that of the file, dictionaries decoded."""
 
     def __call__(self, pieces: pa.Table) -> Iterator[pa.Table]:
         """A table of partial states for each batch of rows of each piece."""

@@ -38,13 +38,13 @@ NUM_BRACKETINGS = 8
 
 @dataclass(frozen=True, eq=False)
 class TableStability:
-    """What other trees make of the keys of a sample; only keys with two or more rows count."""
+    """Stability of the keys of a sample; only keys with two or more rows count."""
 
     distances: BracketingStability
     """Between states, or with `decode` between logits."""
     num_keys: int
     num_rows: int
-    """Of these keys, in the sample."""
+    """Rows of these keys in the sample."""
     changed: float | None = None
     """With `decode`: the share of answers of other trees that are not those of the balanced one."""
 
@@ -68,11 +68,11 @@ def table_stability(
     on: str,
     decode: bool = False,
 ) -> TableStability:
-    """How far the states of a sample's keys (with `decode`, logits and answers) move with the tree.
+    """Measure the stability of the states of a sample's keys, or with `decode` of the answers.
 
     `sample` is an Arrow table small enough for one machine, best with all rows of some keys: such
     as `pa.Table.from_pandas(dataset.filter(expr="user < 50").to_pandas())`. Rows in a row may have
-    different keys, and a key with one row tells nothing. Bad rows and null keys are left out.
+    different keys, and keys with one row do not count. Bad rows and null keys are left out.
     """
     required_model(fold)
     check_type(sample[on].type, fold, on)
@@ -80,7 +80,7 @@ def table_stability(
     answers: list[Tensor] = []
 
     def decoded(state: Tensor) -> Tensor:
-        """Logits; the answers are kept, of the balanced tree first and then of the others."""
+        """Logits; the answers are saved, of the balanced tree first and then of the others."""
         answers.append(fold.answers(state))
         logits: Tensor = fold.decoder(state)
         return logits
@@ -119,8 +119,8 @@ def _sets(sample: pa.Table, key: str, on: str, fold: ModelFold) -> tuple[Tensor,
 def sample_rows(source: Source, key: str, on: str, fold: ModelFold) -> pa.Table:
     """Good rows, as states, of some keys that have two or more rows, from all over the table.
 
-    Keys are read first and rows after, so that keys are chosen that do recur: neighbouring rows
-    may all have different ones. Null keys are left out.
+    Keys are read first and rows after, to choose keys that occur again: neighbouring rows may all
+    have different ones. Null keys are left out.
     """
     pieces = _evenly(source.pieces, MOST_PIECES)
     kind = source.key_type
@@ -143,7 +143,7 @@ def _evenly(things: list[Any], most: int) -> list[Any]:
 
 
 def _read(pieces: list[Piece], columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Batch by batch, of each piece a fair share."""
+    """Read batch by batch, an equal share of each piece."""
     for piece in pieces:
         left = MOST_READ // len(pieces)
         try:
@@ -159,7 +159,7 @@ def _read(pieces: list[Piece], columns: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _recurring(keys: pa.ChunkedArray) -> pa.Array:
-    """Up to `NUM_KEYS` of the keys that occur twice or more, from all over."""
+    """Up to `NUM_KEYS` of the keys that occur twice or more, from all over the table."""
     counted = keys.drop_null().value_counts()
     found = counted.field("values").filter(pc.greater(counted.field("counts"), 1))
     return found.take(pa.array(_evenly(list(range(len(found))), NUM_KEYS), pa.int64()))

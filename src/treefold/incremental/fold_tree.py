@@ -1,4 +1,4 @@
-"""A living set: the aggregate of elements that come and go, at O(log n) applications each."""
+"""An incremental set: the aggregate of elements that come and go, O(log n) applications each."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,17 +23,17 @@ from treefold.shapes import Int
 class FoldTree:
     """Many sets and their aggregates under `op`, kept up to date while elements come and go.
 
-    Built from rows `[n, *feature]` in one set, or in the sets that `groups` says. It keeps all
-    nodes of the trees: two to four times the memory of the rows, and room to grow; what removals
-    leave is given back once three quarters are free. Each element has a handle; that of row i is i.
+    Built from rows `[n, *feature]` in one set, or in the sets that `groups` gives. It keeps all
+    nodes of the trees: two to four times the memory of the rows, and space to grow. Memory is
+    released once three quarters of it are free. Each element has a handle; that of row i is i.
 
     The tree of a set with n elements is always the one of `plan_tree([n], "carry")` over `rows()`.
     An element that is removed is replaced by the last one of its set, so trees have no holes and
     are ceil(log2 n) high. Replacing or inserting an element costs at most ceil(log2 n)
     applications, removing one twice that; updates given together share the nodes above them.
 
-    For inference: nothing here records gradients. After a change of the operator's parameters,
-    call `refold`. It lives where its rows are. If the operator raises an error during an update,
+    For inference: nothing here records gradients. After a change of the operator's parameters, call
+    `refold`. Its tensors are where its rows are. If the operator raises an error during an update,
     nothing has changed.
     """
 
@@ -59,12 +59,12 @@ class FoldTree:
 
     @property
     def num_sets(self) -> int:
-        """How many sets there are, empty ones included."""
+        """The number of sets, empty ones included."""
         return self._storage.sizes.numel()
 
     @property
     def sizes(self) -> Int[Tensor, " sets"]:
-        """How many elements each set has."""
+        """The number of elements of each set."""
         return self._storage.sizes.clone()
 
     @property
@@ -87,7 +87,7 @@ class FoldTree:
         slots = torch.repeat_interleave(starts, counts) + places_within(counts)
         slots = torch.empty_like(slots).index_copy_(0, order, slots)
         sets = torch.empty_like(sets).index_copy_(0, order, sets)
-        storage.write(0, slots, rows)  # in free slots, where nobody looks
+        storage.write(0, slots, rows)  # in free slots, which nothing reads
         with self._rollback_on_error(touched):
             self._resize(touched, old + counts)
             update_paths(self.op, storage, slots, sets)
@@ -165,12 +165,12 @@ class FoldTree:
         """For each element, in the order of `handles()`, its set's aggregate without it.
 
         Less than 2 n applications for all n of them, each over what is left of this tree: another
-        one than after `remove`, so that the two agree as far as the operator is associative.
+        one than after `remove`. The two agree as far as the operator is associative.
         """
         return leave_one_out(self.op, self._storage)
 
     def handles(self) -> Int[Tensor, " n"]:
-        """The handles of all elements, set by set (`sizes` says how many), in tree order."""
+        """The handles of all elements, set by set (see `sizes`), in tree order."""
         return self._handle_table.handles_of(self._storage.element[self._storage.places(0)])
 
     def rows(self) -> State:
@@ -192,7 +192,7 @@ class FoldTree:
         generator: torch.Generator | None = None,
         decode: Callable[..., State] | None = None,
     ) -> BracketingStability:
-        """How far other merge orders would be from `value()`; folds everything so many times."""
+        """Measure how far other merge orders are from `value()`; folds all rows again each time."""
         groups = Groups.from_sizes(self._storage.sizes)
         return bracketing_stability(
             self.op, self.rows(), groups, num_bracketings, generator, decode, reference=self.value()
@@ -206,9 +206,9 @@ class FoldTree:
     def load(
         cls, folder: Path | str, op: Monoid, device: torch.device | str | None = None
     ) -> "FoldTree":
-        """What was saved, with the same handles; `op` must be what it was.
+        """Load what was saved, with the same handles; `op` must be the same as then.
 
-        It lives on `device`, or where the operator's identity is.
+        Its tensors are on `device`, or where the operator's identity is.
         """
         return cls.unpacked(op, load_set(folder, "fold-tree", [op], device))
 

@@ -1,7 +1,7 @@
-"""What is left of a set without one of its elements, for all elements at once.
+"""Leave one out: the aggregate of a set without one of its elements, for all at once.
 
-From the root down: what lies outside of a node is what lies outside of its parent, combined with
-its sibling. Every node but the root and its children costs one application: 2 n - 4 for n elements.
+From the root down: the fold outside a node is the fold outside its parent, combined with its
+sibling. Every node but the root and its children costs one application: 2 n - 4 for n elements.
 """
 
 import torch
@@ -31,7 +31,7 @@ def leave_one_out(op: Monoid, storage: TreeStorage) -> State:
 def _one_level_down(
     op: Monoid, storage: TreeStorage, heights: Tensor, level: int, outside: State
 ) -> State:
-    """What lies outside of each node of `level` in sets that are higher, from the level above."""
+    """The fold of all outside each node of `level`, in higher sets, from the level above."""
     higher = (heights > level).nonzero().squeeze(1)
     counts = num_nodes(storage.sizes[higher], level)
     place, owner = places_within(counts), torch.repeat_interleave(counts)

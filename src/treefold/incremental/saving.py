@@ -1,4 +1,4 @@
-"""Living sets on disk: tensors and a little plain data, checked before use, nothing unpickled."""
+"""Incremental sets on disk: tensors and plain data, checked before use, nothing unpickled."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -11,7 +11,7 @@ from torch import Tensor
 from treefold.algebra import State, tensors_of
 from treefold.checkpoints import Checkpoint, CheckpointStore
 from treefold.incremental.counter import Blocks, Levels
-from treefold.incremental.fingerprint import fingerprint
+from treefold.incremental.fingerprint import fingerprint, is_made_by
 from treefold.incremental.tree_storage import HandleTable, TreeStorage
 
 # How tensors make up a state: None for a tensor, or a tuple of such.
@@ -25,7 +25,7 @@ def save_set(
     tensors: dict[str, Tensor],
     state: dict[str, Any],
 ) -> None:
-    """Write a living thing of some `kind` to a folder, in place of what was saved there before.
+    """Write a set of some `kind` to a folder, in place of what was saved there before.
 
     `parts` made its states: the operator, and what comes before it. Only their fingerprint is kept.
     """
@@ -40,14 +40,14 @@ def load_set(
     parts: Sequence[object],
     device: torch.device | str | None = None,
 ) -> Checkpoint:
-    """What was saved, or a ValueError if it is not there, damaged, or made by other parts.
+    """Load what was saved; a ValueError if it is missing, damaged, or made by other parts.
 
     Its tensors are on `device`, or where the identity of the first part is.
     """
     saved = CheckpointStore(Path(folder), kind, keep=1).load()
     if saved is None:
         raise ValueError(f"{folder} holds no saved {kind}; give the folder that `save` was given")
-    if saved.state["made_by"] != fingerprint(parts):
+    if not is_made_by(saved.state["made_by"], parts):
         raise ValueError(
             f"the {kind} in {folder} was made by another operator than this "
             f"{type(parts[0]).__name__}, by other parameters or with other options: its nodes "
@@ -62,7 +62,7 @@ def load_set(
 def pack_trees(
     storage: TreeStorage, elements: HandleTable
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All that there is to know about trees: every node, level by level, and the handles."""
+    """The content of trees: every node, level by level, and the handles."""
     tensors = {
         "sizes": storage.sizes,
         "elements": storage.element[storage.places(0)],

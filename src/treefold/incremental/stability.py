@@ -1,7 +1,8 @@
-"""How wrong can it be: how far the answers of other merge orders lie from this one.
+"""Stability of a fold: distances between its answer and those of other bracketings.
 
 A monoid gives one answer whatever the order. A learned operator is only nearly associative, so
-every bracketing gives a slightly different one, and how different is known by trying.
+every bracketing gives a slightly different one. These functions try some and measure.
+Folds that are too large to repeat are measured on some whole groups.
 """
 
 from collections.abc import Callable
@@ -130,12 +131,13 @@ def graph_stability(
     num_bracketings: int = 4,
     generator: torch.Generator | None = None,
 ) -> BracketingStability:
-    """How far the outputs `infer(edge_index)` move, node by node, if edges come in other orders.
+    """Measure how far the outputs `infer(edge_index)` move, node by node, with the order of edges.
 
-    All layers together, in the units of the last one: what moves in the first is carried on. For
-    `infer_layerwise`, give `lambda edges: infer_layerwise(layers, x, edges, budget_bytes)`. It is
-    called `num_bracketings` + 1 times. Trees keep the shapes that the layers give them, and other
-    neighbours meet in them; which ones in a real run, the order of `edge_index` decides.
+    All layers together, in the units of the last one: errors of the first one pass through the
+    others. For `infer_layerwise`, `infer` is
+    `lambda edges: infer_layerwise(layers, x, edges, budget_bytes)`. It is called
+    `num_bracketings` + 1 times. Trees keep the shapes that the layers give them, and other
+    neighbours meet in them, as the order of `edge_index` decides.
     """
     require_bracketings(num_bracketings)
     device = edge_index.device if generator is None else generator.device
@@ -155,7 +157,7 @@ def sampled_stability(
     generator: torch.Generator | None = None,
     decode: Callable[..., State] | None = None,
 ) -> BracketingStability:
-    """How far other merge orders move the answers of at most `num_groups` groups.
+    """Measure how far other merge orders move the answers of at most `num_groups` groups.
 
     The largest group is always among them, because it has the tallest tree; the others are drawn
     from those with at least two rows. For `fold_in_budget(op, table, rows, groups, ...)`, or a plan
@@ -179,7 +181,7 @@ def sharded_stability(
     generator: torch.Generator | None = None,
     decode: Callable[..., State] | None = None,
 ) -> BracketingStability:
-    """The same for `sharded_reduce`, with its arguments: every process calls it, all get the same.
+    """Measure the same for `sharded_reduce`: every process calls it, all get the same result.
 
     The rows of the drawn groups travel to every process. What is random is drawn with the
     generator of the first one.
@@ -226,7 +228,7 @@ def _rows_of(x: Rows, groups: Groups, chosen: Tensor) -> tuple[State, Tensor]:
 
 
 def _from_all(mine: Any, process_group: dist.ProcessGroup | None) -> list[Any]:
-    """What every process gives, in the order of ranks."""
+    """Gather an object from every process, in the order of ranks."""
     given: list[Any] = [None] * dist.get_world_size(process_group)
     dist.all_gather_object(given, mine, group=process_group)
     return given

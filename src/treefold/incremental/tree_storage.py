@@ -1,6 +1,6 @@
-"""Room for the trees of many sets: blocks whose sizes and places are powers of two.
+"""Storage for the trees of many sets: blocks whose sizes and positions are powers of two.
 
-A set with room for C = 2^h elements owns C slots in a row, starting at a multiple of C, and fills
+A set with capacity C = 2^h owns C slots in a row, starting at a multiple of C, and fills
 them from the left. One array per level holds the nodes of all sets, and the parent of place p is
 place p >> 1 one level up, whichever the set:
 
@@ -26,7 +26,7 @@ _NUMBER_BITS = 32
 
 
 class TreeStorage:
-    """The states of all nodes, the number of the element at each slot, and where each set lies."""
+    """The states of all nodes, the number of the element at each slot, the block of each set."""
 
     def __init__(self, like: State, sizes: Int[Tensor, " sets"]) -> None:
         self.like = map_state(lambda rows: rows[:0], like)
@@ -39,7 +39,7 @@ class TreeStorage:
 
     @property
     def num_slots(self) -> int:
-        """How many slots there are, used or not."""
+        """The number of slots, used or not."""
         return self.element.numel()
 
     @property
@@ -63,7 +63,7 @@ class TreeStorage:
 
     @contextmanager
     def rollback_on_error(self) -> Iterator[None]:
-        """What is written inside is taken back if an error leaves it; blocks must stay in place."""
+        """Undo all writes inside if an error leaves it; blocks must stay in place."""
         self._undo_log = []
         try:
             yield
@@ -75,13 +75,13 @@ class TreeStorage:
             self._undo_log = None
 
     def remember(self, level: int, places: Tensor | slice) -> None:
-        """Remember what is at these places, which are about to be written, if it may be undone."""
+        """Save what is at these places before they are written, if writes may be undone."""
         if self._undo_log is not None:
             states = map_state(lambda rows: _copy_of(rows, places), self.levels[level])
             self._undo_log.append((level, places, states))
 
     def add_sets(self, num_sets: int) -> None:
-        """More sets, empty and without room."""
+        """Add sets, empty and with capacity 0."""
         none = self.sizes.new_zeros(num_sets)
         self.sizes, self.capacity, self.base = (
             torch.cat([old, none]) for old in (self.sizes, self.capacity, self.base)
@@ -92,8 +92,8 @@ class TreeStorage:
     ) -> Int[Tensor, " moved"]:
         """Let each of `sets` hold `sizes` elements; returns the new slots of those that moved.
 
-        A set that outgrows its block moves to one twice as large, or larger. If there is no room
-        for it behind the others, all of them are packed anew. Nothing is folded again.
+        A set that outgrows its block moves to one twice as large, or larger. If it does not
+        fit after the others, all of them are packed again. Nothing is folded again.
         """
         outgrown = self.capacity[sets] < sizes
         if not bool(outgrown.any()):
@@ -112,10 +112,10 @@ class TreeStorage:
         return places_of(base, self.sizes[sets], 0)
 
     def pack(self, capacity: Int[Tensor, " sets"]) -> Int[Tensor, " n"]:
-        """Lay all blocks out anew, with little room between; returns everyone's new slots."""
+        """Lay out all blocks again, without large gaps; returns the new slots of all elements."""
         base, used = _packed(capacity, 0)
         largest = int(capacity.max()) if capacity.numel() else 0
-        # Room for others to grow into before the next packing. The largest block would not fit.
+        # Space for others to grow into before the next packing. The largest block would not fit.
         num_slots = used + (used - largest) // 2
         elements, slots = self.element[self.places(0)], places_of(base, self.sizes, 0)
         self.element = self.element.new_full((num_slots,), -1).index_copy_(0, slots, elements)
@@ -154,8 +154,8 @@ class TreeStorage:
 class HandleTable:
     """For each element its slot and its set, found by its handle.
 
-    A handle is the number of the element, and above it, in the higher bits, how often this number
-    has been given away before: a handle that is no longer valid is noticed, not mistaken.
+    A handle is the number of the element and, in the higher bits, how often this number was in use
+    before. So the handle of a removed element is not taken for that of a new one.
     """
 
     def __init__(self, slots: Int[Tensor, " n"], sets: Int[Tensor, " n"]) -> None:
@@ -217,7 +217,7 @@ class HandleTable:
         self._num_free = end
 
     def restore(self, generations: Int[Tensor, " numbers"]) -> None:
-        """Continue where saved elements were: those without a slot are free numbers."""
+        """Restore saved generations; numbers without a slot are free."""
         self.generations = generations.clone()
         self._free = (self.slots < 0).nonzero().squeeze(1).flip(0)
         self._num_free = self._free.numel()
@@ -246,7 +246,7 @@ def capacity_for(sizes: Int[Tensor, " sets"]) -> Int[Tensor, " sets"]:
 
 
 def num_nodes(sizes: Int[Tensor, " sets"], level: int) -> Int[Tensor, " sets"]:
-    """How many nodes of a level hold elements, up to the root: ceil(n / 2^level), then none."""
+    """Count the nodes of a level that hold elements: ceil(n / 2^level), and none above the root."""
     counts = (sizes + (1 << level) - 1) >> level
     return torch.where(tree_heights(sizes) >= level, counts, 0)
 
@@ -254,7 +254,7 @@ def num_nodes(sizes: Int[Tensor, " sets"], level: int) -> Int[Tensor, " sets"]:
 def places_of(
     base: Int[Tensor, " sets"], sizes: Int[Tensor, " sets"], level: int
 ) -> Int[Tensor, " nodes"]:
-    """Where the nodes of a level lie that hold elements, set by set."""
+    """The places of the nodes of a level that hold elements, set by set."""
     counts = num_nodes(sizes, level)
     return torch.repeat_interleave(base >> level, counts) + places_within(counts)
 

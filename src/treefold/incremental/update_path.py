@@ -1,4 +1,4 @@
-"""From changed leaves to the roots: every node above them once, all sets at once, by level."""
+"""Path updates: fold the nodes above changed leaves, each once, all sets together, by level."""
 
 from typing import cast
 
@@ -11,13 +11,13 @@ from treefold.incremental.tree_storage import TreeStorage, num_nodes
 from treefold.shapes import Int
 
 MAX_PAIRS = 1 << 16
-"""Pairs in one call of the operator, so that its memory does not grow with the sets."""
+"""Pairs in one call of the operator, to bound its memory."""
 
 
 def update_paths(
     op: Monoid, storage: TreeStorage, slots: Int[Tensor, " n"], sets: Int[Tensor, " n"]
 ) -> None:
-    """Fold anew every node above `slots`, which belong to `sets`.
+    """Fold again every node above `slots`, which belong to `sets`.
 
     At most ceil(log2 n) applications per slot; slots that share ancestors share them here too.
     """
@@ -66,9 +66,10 @@ def fold_all(op: Monoid, storage: TreeStorage) -> None:
 def update_one_path(
     op: Monoid, storage: TreeStorage, level: int, place: int, end: int, height: int
 ) -> None:
-    """Fold anew the nodes above one place, up to `height`; slots from `end` on hold no elements.
+    """Fold again the nodes above one place, up to `height`; slots from `end` on hold no elements.
 
-    An operator that folds trees gets the whole path as one, and is called once.
+    In plain numbers, with little overhead per level. An operator with `fold_tree` gets the whole
+    path as one tree, and is called once.
     """
     if isinstance(storage.like, Tensor) and hasattr(op, "fold_tree"):
         while level < height and place << level >= end:  # what changed is that it is gone
@@ -81,7 +82,7 @@ def update_one_path(
 
 
 def _step(op: Monoid, storage: TreeStorage, level: int, place: int, end: int) -> tuple[int, int]:
-    """Fold the parent of a place anew, if it holds elements; returns where that is."""
+    """Fold the parent of a place again, if it holds elements; returns where that is."""
     below, level, place = storage.levels[level], level + 1, place >> 1
     if place << level < end:
         left, right = 2 * place, 2 * place + 1

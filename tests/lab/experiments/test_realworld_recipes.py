@@ -10,7 +10,7 @@ from treefold.lab.experiments.realworld_experiments import COLUMNS, TABLE_ROWS, 
 from treefold.lab.experiments.realworld_presets import REALWORLD_PRESETS
 from treefold.lab.experiments.realworld_published import REPORTED
 from treefold.lab.experiments.recipe import PlainModel, TowerModel, Training, experiment_from_recipe
-from treefold.lab.tasks.realworld import MolHIV
+from treefold.lab.tasks import MolHIV
 
 NAMES = ["zinc", "zinc-edges", "molhiv", "cifar10", "cifar10-edges", "mnist", "mnist-edges"]
 ROWS = ["mpnn-sum", "mpnn-max", "pna", "gru", "binary-gru", "binary-gru-assoc"]

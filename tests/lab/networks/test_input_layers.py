@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from treefold.lab.networks.input_layers import EmbeddedCategories, MappedNumbers, input_layer
-from treefold.lab.tasks.realworld import Categories, Numbers
+from treefold.lab.tasks import Categories, Numbers
 
 
 def test_categories_choose_a_row_of_each_table_and_the_rows_are_added():

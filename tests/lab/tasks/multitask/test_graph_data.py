@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch
 from torch_geometric.loader import DataLoader
 
-from treefold.lab.tasks.multitask import TARGETS, MultiTask, to_pyg
+from treefold.lab.tasks import TARGETS, MultiTask, to_pyg
 from treefold.lab.tasks.multitask.assembly import assemble
 from treefold.lab.tasks.multitask.drawn import draw_graphs
 

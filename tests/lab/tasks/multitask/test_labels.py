@@ -9,7 +9,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treefold.lab.tasks.multitask import VARIANTS, label_graph
+from treefold.lab.tasks import VARIANTS, label_graph
 from treefold.lab.tasks.multitask.labels import label
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from treefold.lab.tasks.multitask import (
+from treefold.lab.tasks import (
     FAMILIES,
     VARIANTS,
     MultiTask,

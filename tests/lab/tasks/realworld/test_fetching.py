@@ -14,7 +14,7 @@ import loopback
 import pytest
 
 from treefold.lab.cli.data import fetch_data
-from treefold.lab.tasks.realworld import (
+from treefold.lab.tasks import (
     GRAPH_TASKS,
     ZINC,
     DownloadError,

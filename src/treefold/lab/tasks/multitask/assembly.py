@@ -76,7 +76,7 @@ def label_graph(
 
 
 def adjacency_of(edge_index: Shaped[Tensor, " *_"], num_nodes: int) -> Bool[Tensor, " n n"]:
-    """Which node has an edge to which; repeated edges count once."""
+    """The adjacency matrix; repeated edges count once."""
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
         raise ValueError(
             f"edge_index is {edge_index.dtype} of shape {tuple(edge_index.shape)}; "

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from treefold.fold import Groups
-from treefold.lab.tasks.ragged import rows_of, starts
+from treefold.lab.tasks.set_data import rows_of, starts
 from treefold.shapes import Float, Int
 
 TARGETS = ("sssp", "eccentricity", "laplacian", "connected", "diameter", "spectral-radius")
@@ -25,7 +27,7 @@ class LabelledGraph:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes it has."""
+        """The number of nodes."""
         return self.x.shape[0]
 
 
@@ -38,13 +40,13 @@ class GraphData:
     """
 
     x: Float[Tensor, " nodes 2"]
-    """Whether the node is the source, and its random value."""
+    """1 for the source and 0 for others, and the random value of the node."""
     edge_index: Int[Tensor, " 2 edges"]
     node_y: Float[Tensor, " nodes 3"]
     graph_y: Float[Tensor, " graphs 3"]
     sizes: Int[Tensor, " graphs"]
     num_edges: Int[Tensor, " graphs"]
-    """How many columns of `edge_index` each graph has."""
+    """Columns of `edge_index` of each graph."""
     families: Int[Tensor, " graphs"]
     """The number of its family in `FAMILIES`."""
 
@@ -63,12 +65,12 @@ class GraphData:
 
     @cached_property
     def groups(self) -> Groups:
-        """Which nodes sit together in a graph; `groups.index` is what PyG calls `batch`."""
+        """The nodes of each graph; `groups.index` is PyG's `batch`."""
         return Groups.from_sizes(self.sizes)
 
     @cached_property
     def degrees(self) -> Int[Tensor, " nodes"]:
-        """How many neighbours each node has."""
+        """The number of neighbours of each node."""
         return torch.bincount(self.edge_index[0], minlength=self.x.shape[0])
 
     def take(self, graphs: Int[Tensor, " chosen"]) -> "GraphData":
@@ -97,3 +99,25 @@ class GraphData:
         """The same graphs on another device."""
         moved = {name: getattr(self, name).to(device) for name in self.__dataclass_fields__}
         return GraphData(**moved)
+
+
+class MultiTaskGraph(Data):  # type: ignore[misc]
+    """A graph whose `graph_y` has shape [3], and [graphs, 3] in a batch."""
+
+    def __cat_dim__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
+        """None for `graph_y`: PyG then stacks it."""
+        return None if key == "graph_y" else super().__cat_dim__(key, value, *args, **kwargs)
+
+
+def to_pyg(data: GraphData) -> list[MultiTaskGraph]:
+    """The graphs one by one, ready for `DataLoader` and `Batch`."""
+    return [
+        MultiTaskGraph(
+            x=graph.x,
+            edge_index=graph.edge_index,
+            node_y=graph.node_y,
+            graph_y=graph.graph_y,
+            num_nodes=graph.num_nodes,
+        )
+        for graph in data.graphs()
+    ]

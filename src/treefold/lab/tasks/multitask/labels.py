@@ -13,7 +13,7 @@ UNREACHABLE = 1 << 13
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What algorithms say of graphs of n nodes each."""
+    """Results of graph algorithms on graphs of n nodes each."""
 
     distance: Float[Tensor, " graphs n"]
     """Hops from the source; 0 where no path leads."""
@@ -65,7 +65,7 @@ def hop_distances(adjacency: Bool[Tensor, " graphs n n"]) -> Int[Tensor, " graph
 def is_bipartite(
     adjacency: Bool[Tensor, " graphs n n"], hops: Int[Tensor, " graphs n n"]
 ) -> Bool[Tensor, " graphs"]:
-    """Whether two colours suffice: no edge joins nodes equally far from their component's first."""
+    """True if two colours suffice: no edge joins nodes equally far from their component's first."""
     first = (hops < UNREACHABLE).int().argmax(2)  # the lowest-numbered node in reach
     level = hops.gather(2, first.unsqueeze(2)).squeeze(2)
     within_a_level = adjacency & (level.unsqueeze(1) == level.unsqueeze(2))

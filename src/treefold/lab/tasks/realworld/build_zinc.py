@@ -21,9 +21,9 @@ from treefold.lab.tasks.realworld.building import (
     require_splits,
     write_built,
 )
+from treefold.lab.tasks.realworld.graphs import SPLITS
 from treefold.lab.tasks.realworld.molecules import Molecule, read_molecule
 from treefold.lab.tasks.realworld.tasks import ZINC
-from treefold.lab.tasks.splits import SPLITS
 
 SMILES, SPLIT = "smiles", "split"
 
