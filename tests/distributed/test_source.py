@@ -67,7 +67,7 @@ def test_a_file_that_is_read_is_not_written(fold, tmp_path, name):
 @pytest.mark.parametrize("key", ["file", "row", "problem", "state", "answer"])
 def test_a_key_that_is_called_as_a_column_of_the_results_is_refused(fold, tmp_path, key):
     path = write(tmp_path / "in.parquet", **{key: [1], "x": [3]})
-    with pytest.raises(ValueError, match=f"the key is called '{key}', as a column of the result"):
+    with pytest.raises(ValueError, match=f"the key is called '{key}', like a column of the result"):
         find_source(path, key, "x", fold)
 
 

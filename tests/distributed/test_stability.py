@@ -1,4 +1,4 @@
-"""The spread of a table is that of whole keys, and is said to be unknown where it is."""
+"""The stability of a table is that of whole keys, and reported as unknown where it is."""
 
 from collections import Counter
 
@@ -47,7 +47,7 @@ def test_a_hot_key_is_cut_and_the_others_are_not(fold, tmp_path):
     assert Counter(rows["user"].to_pylist()) == counts
 
 
-def test_the_spread_is_that_of_the_sets_themselves(fold):
+def test_the_stability_is_that_of_the_sets_themselves(fold):
     user, x = torch.tensor([2, 0, 2, 0, 2, 1]), torch.tensor([9, 8, 7, 6, 5, 4])
     sample = pa.table({"user": user.numpy(), "x": x.numpy()})
     found = table_stability(fold, sample, key="user", on="x").distances

@@ -1,4 +1,4 @@
-"""The spread of a few whole groups stands for folds that are too large to do again."""
+"""The stability of a few whole groups stands for folds that are too large to repeat."""
 
 import pytest
 import torch
@@ -60,8 +60,8 @@ def test_it_is_that_of_a_fold_in_a_budget():
 @pytest.mark.parametrize("op", [Sum(), Mean()], ids=str)
 def test_an_exact_monoid_has_none(op):
     x = op.encode(torch.randint(0, 99, (58, 4)))
-    for spread in (sampled_stability, sharded_stability):
-        assert spread(op, x, shuffled_groups(), generator=seeded()).largest.eq(0).all()
+    for measure in (sampled_stability, sharded_stability):
+        assert measure(op, x, shuffled_groups(), generator=seeded()).largest.eq(0).all()
 
 
 def test_it_is_in_the_units_of_the_output():
@@ -81,7 +81,7 @@ def test_wrong_requests_say_what_to_do():
         sharded_stability(learned(), x[:57], groups)
 
 
-def test_groups_without_bracketings_spread_nothing():
+def test_groups_with_one_bracketing_are_not_measured():
     found = sampled_stability(learned(), normal(3, 4), Groups.from_sizes([1, 1, 0, 1]))
     assert found.absolute.shape == (8, 0)
     assert str(found) == "no sets, 8 bracketings"

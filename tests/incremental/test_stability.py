@@ -1,4 +1,4 @@
-"""How far other merge orders are, in the units of the output."""
+"""Distances between bracketings are in the units of the output."""
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def test_distances_are_taken_after_decoding():
     assert decoded.largest[4] > plain.largest[4]
 
 
-def test_an_operator_that_is_associative_by_construction_spreads_by_rounding_only():
+def test_an_operator_that_is_associative_by_construction_differs_by_rounding_only():
     op = Conjugated.sum(4).double()
     found = bracketing_stability(op, normal(45, 4), Groups.from_sizes(SIZES), 4, seeded())
     assert found.largest.max() < 1e-9

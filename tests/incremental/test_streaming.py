@@ -101,7 +101,7 @@ def test_witnesses_of_an_exact_monoid_agree_and_those_of_a_learned_one_do_not():
     assert learned.stability().absolute.min() > 1e-6
 
 
-def test_without_witnesses_nobody_knows_the_spread():
+def test_without_witnesses_the_stability_is_unknown():
     with pytest.raises(ValueError, match="num_witnesses=4"):
         StreamingFold(Sum()).stability()
 
@@ -196,7 +196,7 @@ def test_a_stream_is_loaded_with_the_operator_that_made_it_only(tmp_path):
 
 def test_where_there_are_several_sets_it_must_be_said_which():
     fold = StreamingFold(Sum(), num_sets=3)
-    with pytest.raises(ValueError, match="there are 3 sets; say with `sets=`"):
+    with pytest.raises(ValueError, match="there are 3 sets; give `sets=`"):
         fold.feed(torch.ones(2, 1))
     fold.feed(torch.ones(2, 1), sets=[0, 2])
     assert fold.value().tolist() == [[1.0], [0.0], [1.0]]

@@ -53,11 +53,6 @@ class ChunkedPlan:
         """The number of applications of the operator."""
         return self.join.num_applications + sum(c.plan.num_applications for c in self.chunks)
 
-    @property
-    def max_rows(self) -> int:
-        """Rows of the largest chunk."""
-        return max((chunk.plan.num_rows for chunk in self.chunks), default=0)
-
     @torch.no_grad()
     def fold(
         self, op: Monoid, table: Float[Tensor, " distinct *feature"], rows: Tensor

@@ -126,11 +126,6 @@ class DynamicAggregation:
         """The aggregate of each node, or of those asked for: `[nodes, *feature]`."""
         return cast(Tensor, self._decode(self.tree.value(nodes)))
 
-    @torch.no_grad()
-    def recomputed(self) -> Tensor:
-        """The same as `value()`, folded from scratch over the same trees."""
-        return cast(Tensor, self._decode(self.tree.rebuilt().value()))
-
     def stability(
         self,
         num_bracketings: int = 8,

@@ -1,4 +1,4 @@
-"""What nodes and edges carry becomes rows, and their products come without the rows."""
+"""Features of nodes and edges become rows, and their products are made without the rows."""
 
 import pytest
 import torch

@@ -77,7 +77,7 @@ def test_linear_answers_are_those_before_the_leaky_relu():
 
 
 def reach(**options):
-    """How much of a node's input is left in its state after twelve layers, at the start."""
+    """The share of a node's input that is left in its state after twelve layers, at the start."""
     torch.manual_seed(0)
     made = multi_task_network("sum", channels=8, towers=2, **options).double().eval()
     x, edges = random_graph(24, 1)

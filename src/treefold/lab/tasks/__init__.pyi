@@ -1,4 +1,3 @@
-from .multitask.assembly import label_graph as label_graph
 from .multitask.baseline import DegreeAverages as DegreeAverages
 from .multitask.baseline import constant_baseline as constant_baseline
 from .multitask.baseline import degree_averages as degree_averages
@@ -7,9 +6,6 @@ from .multitask.baseline import target_means as target_means
 from .multitask.families import FAMILIES as FAMILIES
 from .multitask.graph_data import TARGETS as TARGETS
 from .multitask.graph_data import GraphData as GraphData
-from .multitask.graph_data import LabelledGraph as LabelledGraph
-from .multitask.graph_data import MultiTaskGraph as MultiTaskGraph
-from .multitask.graph_data import to_pyg as to_pyg
 from .multitask.scores import Scores as Scores
 from .multitask.scores import score as score
 from .multitask.task import MultiTask as MultiTask

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from treefold.fold import Groups
 from treefold.lab.tasks.set_data import rows_of, starts
@@ -14,21 +12,6 @@ from treefold.shapes import Float, Int
 
 TARGETS = ("sssp", "eccentricity", "laplacian", "connected", "diameter", "spectral-radius")
 """The three targets of each node, then the three of each graph."""
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledGraph:
-    """One graph, nodes numbered from 0."""
-
-    x: Float[Tensor, " n 2"]
-    edge_index: Int[Tensor, " 2 edges"]
-    node_y: Float[Tensor, " n 3"]
-    graph_y: Float[Tensor, " 3"]
-
-    @property
-    def num_nodes(self) -> int:
-        """The number of nodes."""
-        return self.x.shape[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,16 +35,6 @@ class GraphData:
 
     def __len__(self) -> int:
         return self.sizes.numel()
-
-    def graphs(self) -> list[LabelledGraph]:
-        """The graphs one by one, nodes and answers as views of these tensors."""
-        nodes, edges = self.sizes.tolist(), self.num_edges.tolist()
-        within = self.edge_index - torch.repeat_interleave(starts(self.sizes), self.num_edges)
-        parts = (self.x.split(nodes), within.split(edges, 1), self.node_y.split(nodes))
-        return [
-            LabelledGraph(x, edge_index.contiguous(), node_y, graph_y)
-            for x, edge_index, node_y, graph_y in zip(*parts, self.graph_y, strict=True)
-        ]
 
     @cached_property
     def groups(self) -> Groups:
@@ -99,25 +72,3 @@ class GraphData:
         """The same graphs on another device."""
         moved = {name: getattr(self, name).to(device) for name in self.__dataclass_fields__}
         return GraphData(**moved)
-
-
-class MultiTaskGraph(Data):  # type: ignore[misc]
-    """A graph whose `graph_y` has shape [3], and [graphs, 3] in a batch."""
-
-    def __cat_dim__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
-        """None for `graph_y`: PyG then stacks it."""
-        return None if key == "graph_y" else super().__cat_dim__(key, value, *args, **kwargs)
-
-
-def to_pyg(data: GraphData) -> list[MultiTaskGraph]:
-    """The graphs one by one, ready for `DataLoader` and `Batch`."""
-    return [
-        MultiTaskGraph(
-            x=graph.x,
-            edge_index=graph.edge_index,
-            node_y=graph.node_y,
-            graph_y=graph.graph_y,
-            num_nodes=graph.num_nodes,
-        )
-        for graph in data.graphs()
-    ]
