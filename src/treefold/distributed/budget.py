@@ -73,7 +73,7 @@ class ChunkedPlan:
 def plan_chunks(groups: Groups, rows_per_chunk: int) -> ChunkedPlan:
     """Plan chunks of at most `rows_per_chunk` rows each, for any operator and any width."""
     if rows_per_chunk < 2:
-        raise ValueError(f"{rows_per_chunk} rows per chunk; expected at least 2, so that some meet")
+        raise ValueError(f"{rows_per_chunk} rows per chunk; expected at least 2")
     parts = _parts(groups.sizes, rows_per_chunk)
     ends = parts.sizes.cumsum(0)
     chunks = []

@@ -35,7 +35,7 @@ class Counter:
         found += zip(other.counts, other.states, strict=True)
         found.sort(key=lambda entry: entry[0])
         kept: list[tuple[int, Tensor]] = []
-        for entry in found:  # from the lowest digit up, so that carries meet what comes next
+        for entry in found:  # from the lowest digit up: a carry meets the next entry
             while kept and _digit(kept[-1][0]) >= _digit(entry[0]):
                 entry = _met(kept.pop(), entry, op)
             kept.append(entry)

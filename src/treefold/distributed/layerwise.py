@@ -37,8 +37,8 @@ class Targets:
         """The targets `nodes`; `sources` are those of their edges, target by target."""
         is_target = (sources >= nodes.start) & (sources < nodes.stop)
         others = torch.unique(sources[~is_target])
-        behind = torch.searchsorted(others, sources) + degrees.numel()
-        source = torch.where(is_target, sources - nodes.start, behind)
+        place = torch.searchsorted(others, sources) + degrees.numel()
+        source = torch.where(is_target, sources - nodes.start, place)
         targets = torch.arange(nodes.start, nodes.stop, device=sources.device)
         edge_index = torch.stack([source, torch.repeat_interleave(degrees)])
         return cls(nodes, torch.cat([targets, others]), edge_index)

@@ -68,10 +68,10 @@ class PartialFold:
         states = self.fold.fold(checked.x[good], groups)
         lines: list[list[str]] = [[] for _ in range(groups.num_groups)]
         for place in sorted(problems):
-            named = lines[int(index[place])]
-            if len(named) < MOST_BAD_PER_KEY:
+            listed = lines[int(index[place])]
+            if len(listed) < MOST_BAD_PER_KEY:
                 line = {FILE: file, ROW: first_row + place, PROBLEM: problems[place]}
-                named.append(json.dumps(line) + "\n")
+                listed.append(json.dumps(line) + "\n")
         num_bad = torch.bincount(index[list(problems)], minlength=groups.num_groups)
         return pa.table(
             {
@@ -80,6 +80,6 @@ class PartialFold:
                 STATE: as_lists(states, groups.sizes > 0),
                 NUM_ROWS: groups.sizes.numpy(),
                 NUM_BAD: num_bad.numpy(),
-                BAD: pa.array(["".join(named) for named in lines], pa.string()),
+                BAD: pa.array(["".join(listed) for listed in lines], pa.string()),
             }
         )

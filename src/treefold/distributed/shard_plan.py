@@ -35,7 +35,7 @@ def plan_shards(
     """Plan a fold whose group g has `sizes[s, g]` rows on shard s, in the order of shards.
 
     - `"balanced"`: the tree that one machine would fold, whatever the cuts. A shard sends one part
-      per group if it is cut as `shard_sizes` says, with a power of two of shards; else up to
+      per group if it is cut by `shard_sizes`, with a power of two of shards; else up to
       2 log2 n parts for n rows.
     - `"by-shard"`: a balanced tree over each shard's rows, and one over the shards that have some.
       A shard always sends one part per group, and the tree depends on the cuts.

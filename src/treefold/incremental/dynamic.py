@@ -168,8 +168,8 @@ class DynamicAggregation:
     def _remember(self, numbers: Tensor, sources: Tensor) -> None:
         needed = int(numbers.max()) + 1 if numbers.numel() else 0
         if needed > self._sources.numel():
-            room = max(needed, 2 * self._sources.numel()) - self._sources.numel()
-            self._sources = torch.cat([self._sources, self._sources.new_zeros(room)])
+            missing = max(needed, 2 * self._sources.numel()) - self._sources.numel()
+            self._sources = torch.cat([self._sources, self._sources.new_zeros(missing)])
         self._sources[numbers] = sources
 
     def _checked_edges(self, edge_index: Tensor) -> Tensor:

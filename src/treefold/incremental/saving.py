@@ -74,7 +74,7 @@ def pack_trees(
 
 
 def unpack_trees(saved: Checkpoint) -> tuple[TreeStorage, HandleTable]:
-    """The trees that were packed, in blocks without spare room."""
+    """The trees that were packed, in blocks without gaps."""
     tensors, levels = saved.tensors, int(saved.state["levels"])
     states = [_state_of(saved, f"level.{level}") for level in range(levels)]
     storage = TreeStorage(states[0], tensors["sizes"])

@@ -279,7 +279,7 @@ def _put(places: Tensor | slice) -> Callable[[Tensor, Tensor], Tensor]:
 def _packed(capacity: Tensor, start: int) -> tuple[Tensor, int]:
     """A place for each block from `start` on, and where the last one ends.
 
-    The largest come first, so that each begins at a multiple of its size.
+    The largest come first: then each begins at a multiple of its size.
     """
     if not capacity.numel():
         return capacity.clone(), start

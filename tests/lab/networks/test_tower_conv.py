@@ -7,7 +7,7 @@ import torch
 from lab.networks.graphs import random_graph
 
 import treefold
-from treefold.lab.networks import GraphLayout, TowerConv
+from treefold.lab.networks import GraphLayout, TowerConv, with_mean_log_degree
 from treefold.lab.networks.tower_conv import to_each
 
 

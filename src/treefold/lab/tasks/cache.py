@@ -46,7 +46,7 @@ def cached_arrays(path: Path, build: Callable[[], Arrays], *, compressed: bool =
 
 
 class _Unusable(Exception):
-    """A file cannot be used; the message tells why."""
+    """A file cannot be used; the message is the reason."""
 
 
 def _sealed(arrays: Arrays, compressed: bool) -> bytes:

@@ -27,7 +27,7 @@ class KthSmallest(SetTask):
     """The k-th smallest integer, counting repetitions; for k = 2 the paper's 2nd-minimum.
 
     Of a set with fewer than k integers it is infinity in the monoid, which `bits` bits cannot hold.
-    `saturate` makes it the largest integer, 255 (the paper does not say what it does); otherwise
+    `saturate` makes it the largest integer, 255 (the paper does not specify this); otherwise
     it is the largest integer of the set, as if sets could not run out.
     """
 

@@ -27,7 +27,7 @@ def degree_averages(data: GraphData) -> DegreeAverages:
     if bool((data.degrees == 0).any()):
         node = int((data.degrees == 0).nonzero()[0])
         raise ValueError(
-            f"node {node} has no edge, so that 1 / degree is not defined; expected graphs without "
+            f"node {node} has no edge, and 1 / degree is not defined; expected graphs without "
             "isolated nodes: leave such graphs out"
         )
     degree = data.degrees.double()

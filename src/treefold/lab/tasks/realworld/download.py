@@ -113,7 +113,7 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
         self._wanted = wanted
 
     def redirect_request(self, *arguments: Any, **named: Any) -> urllib.request.Request | None:
-        """Follow only to addresses that could have been named in the first place."""
+        """Follow only to addresses that would be accepted in a `Download`."""
         _check_address(named.get("newurl") or arguments[5], self._wanted)
         return super().redirect_request(*arguments, **named)
 

@@ -34,7 +34,7 @@ def read_receipt(folder: Path) -> dict[str, Any] | None:
 
 
 def require_files(name: str, folder: Path, files: Iterable[str]) -> None:
-    """Raise a `MissingData` that says what to do, if one of the files is not there."""
+    """Raise a `MissingData` with the remedy, if one of the files is not there."""
     receipt = read_receipt(folder)
     if receipt and not receipt["finished"]:
         raise MissingData(

@@ -29,7 +29,7 @@ class GraphBatch:
     edge_attr: Shaped[Tensor, " edges edge_channels"]
     """Categories as int64, or numbers as float32."""
     y: Shaped[Tensor, " graphs"]
-    """A float to be met (or 0 and 1, to be told apart), or the number of a class as int64."""
+    """A float target (0 and 1 for two classes), or the number of a class as int64."""
     sizes: Int[Tensor, " graphs"]
     """The number of nodes of each graph."""
 

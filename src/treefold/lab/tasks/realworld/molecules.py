@@ -55,7 +55,7 @@ class Molecule:
 
 
 def read_molecule(smiles: str) -> Molecule:
-    """The graph and target of a molecule, or a ValueError that tells what is wrong with it."""
+    """The graph and target of a molecule, or a ValueError with the problem."""
     molecule = _parsed(smiles)
     kekulised = _kekulised(molecule)
     atoms = [_atom(atom) for atom in kekulised.GetAtoms()]

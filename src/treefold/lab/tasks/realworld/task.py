@@ -53,11 +53,11 @@ class GraphTask(ABC):
         """The arrays of all splits from the official files."""
 
     def kept(self, store: GraphStore) -> GraphStore:
-        """The graphs of a split that the task uses: all of them, unless it says otherwise."""
+        """The graphs of a split that the task uses: all of them, unless a task overrides it."""
         return store
 
     def require(self, data: Path | str | None = None) -> None:
-        """Raise a `MissingData` that tells what to do, if a file is not there."""
+        """Raise a `MissingData` with the remedy, if a file is not there."""
         require_files(self.name, data_folder(data) / self.folder, self.files())
 
     def split(
