@@ -12,7 +12,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
-from treefold.lab.tasks.realworld import GRAPH_TASKS, GraphStore
+from treefold.lab.tasks import GRAPH_TASKS, GraphStore
 
 BATCH = 128
 SHARE = 2_000  # PyG's graphs are made one by one, so that all would take long

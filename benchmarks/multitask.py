@@ -25,7 +25,7 @@ from treefold.lab.experiments.multitask_presets import MULTITASK_PRESETS
 from treefold.lab.experiments.multitask_runner import MultiTaskRoutine
 from treefold.lab.experiments.recipe import Experiment
 from treefold.lab.networks import TowerConv
-from treefold.lab.tasks.multitask import GraphData
+from treefold.lab.tasks import GraphData
 
 PAPER = find_multitask_experiment("multi-task/binary-gru", "paper")[0]
 QUICK = MULTITASK_PRESETS["quick"].training

@@ -21,7 +21,7 @@ from benchmarks.memory import peak_of
 from benchmarks.timing import ratio
 from treefold.lab.networks import GraphNetwork, NormalizedTowers, TowerConv
 from treefold.lab.networks.input_layers import input_layer
-from treefold.lab.tasks.realworld import ZINC, GraphBatch, GraphStore, MissingData
+from treefold.lab.tasks import ZINC, GraphBatch, GraphStore, MissingData
 
 LAYERS, EDGE_CHANNELS, EPOCH = 4, 50, 10_000
 

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,8 @@ from benchmarks.timing import timed
 from treefold import BinaryGRU
 from treefold.atomic import write_atomically
 from treefold.distributed import ModelFold, on_ray
-from treefold.distributed.limits import ROWS_AT_ONCE
 from treefold.distributed.parquet import merged_by_key
-from treefold.distributed.partial_fold import PartialFold
-from treefold.distributed.scale import Costs, Workload
+from treefold.distributed.partial_fold import ROWS_AT_ONCE, PartialFold
 from treefold.distributed.schema import STATE
 from treefold.distributed.source import find_source
 
@@ -40,6 +39,23 @@ GATHERED = "shuffle_input_batch_bytes"
 
 Work = Callable[[int], object]
 """Something done with so many blocks."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Prices measured on one core, to calculate larger tables with."""
+
+    rows_per_second: float
+    """Rows folded to partial states."""
+    seconds_per_merge: float
+    """Time to take in one partial state of one key, all of the engine's work included."""
+    bytes_per_second: float
+    """Shuffled states, per worker."""
+
+
+def state_bytes(channels: int) -> float:
+    """Bytes of a partial state: float32, with its key and count."""
+    return 4.0 * channels + 24
 
 
 def untrained(width: int = WIDTH) -> ModelFold:
@@ -121,8 +137,7 @@ def seconds_per_merge(fold: ModelFold, few: int = 5, many: int = 45, num_keys: i
 def bytes_per_second(fold: ModelFold, few: int = 5, many: int = 45, num_keys: int = 4_000) -> float:
     """Of shuffled states, by the clock, for each core that Ray may use."""
     work = slope(lambda blocks: shuffle(fold, blocks, num_keys), few, many, time.perf_counter)
-    state_bytes = Workload(1, num_keys, 1, channels=fold.channels).state_bytes
-    return num_keys * state_bytes / work / ray.cluster_resources()["CPU"]
+    return num_keys * state_bytes(fold.channels) / work / ray.cluster_resources()["CPU"]
 
 
 def slope(work: Work, few: int, many: int, clock: Callable[[], float]) -> float:

@@ -40,7 +40,7 @@ if __name__ == "__main__":
         truth = write_events(events, arguments.events, arguments.users)
         summary = fold_table(load_fold(MODEL), events, out, key="user", on="amount", decode=True)
         users = pq.read_table(out, columns=["user", "num_rows", "answer"])
-    print(f"{summary.num_rows:,} events of {summary.num_keys:,} users; {summary.spread}")
+    print(f"{summary.num_rows:,} events of {summary.num_keys:,} users; {summary.stability}")
     print(users.slice(0, 3).to_pylist())
     user, answer = (torch.tensor(users[name].to_pylist()) for name in ("user", "answer"))
     right, common = (answer == truth[user]).double().mean(), truth[user].mode().values

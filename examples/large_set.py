@@ -41,7 +41,7 @@ if __name__ == "__main__":
     *_, begun = learn(CHUNK, width)  # loads and compiles what is needed, and holds one chunk
     stream, out, gradient, peak = learn(num_elements, width)
     print(f"{num_elements} elements, {stream.num_states} states, {stream.num_bytes} bytes kept")
-    print(f"another merge order (random weights): {stream.spread()}")
+    print(f"another merge order (random weights): {stream.stability()}")
     apart = float((out - stream.value()).abs().max())
     print(f"gradient {float(gradient.norm()):.4f}, same answer {apart:.1e} apart")
     more, whole = peak - begun, num_elements * width / 2**18

@@ -37,7 +37,7 @@ def main(num_users: int, num_edges: int, width: int) -> None:
     print(f"{graph.num_edges} edges, {graph.num_bytes / 1e6:.1f} MB")
     print(f"a batch of updates {updates * 1e3:.1f} ms, all over again {again * 1e3:.1f} ms")
     print(f"largest difference {float((graph.value() - scratch).abs().max()):.1e}")
-    print(f"other merge orders (random weights): {graph.spread(4)}")
+    print(f"other merge orders (random weights): {graph.stability(4)}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GINEConv, global_add_pool
 
 import treefold
-from treefold.lab.tasks.realworld import ZINC, GraphBatch
+from treefold.lab.tasks import ZINC, GraphBatch
 
 
 class Network(nn.Module):

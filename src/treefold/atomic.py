@@ -1,4 +1,4 @@
-"""Files that are old or new, never half: written beside the target, synced, renamed over it."""
+"""Files that are old or new, never half: written next to the target, synced, renamed over it."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# .record.json.4711-9f86d081.tmp: hidden, and it says which process made it.
+# .record.json.4711-9f86d081.tmp: hidden, with the number of the process that made it.
 _TEMPORARY = re.compile(r"\..+\.(\d+)-[0-9a-f]{8}\.tmp")
 
 _REASONS = {
@@ -27,7 +27,7 @@ _REASONS = {
 
 
 class StorageError(OSError):
-    """A file could not be written: one line says which, why, and what to do."""
+    """A file could not be written: one line names the file, the reason, and what to do."""
 
 
 @contextmanager
@@ -51,20 +51,20 @@ def write_atomically(path: Path, data: bytes) -> None:
     of the new.
     """
     with storage_errors(path):
-        with _written_beside(path, data) as temporary:
+        with _temporary_with(path, data) as temporary:
             os.replace(temporary, path)
         _sync_folder(path.parent)
 
 
 @contextmanager
 def replaced_atomically(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` to write to; it becomes `path` if nothing goes wrong inside.
+    """A temporary path next to `path` to write to; it becomes `path` if nothing goes wrong inside.
 
     For files that are too large to be held in memory at once, see `write_atomically`. An OSError
     inside is taken for one of writing.
     """
     with storage_errors(path):
-        temporary = _beside(path)
+        temporary = _temporary_path(path)
         try:
             yield temporary
             with open(temporary, "rb") as written:
@@ -92,11 +92,11 @@ def append_durably(path: Path, data: bytes) -> None:
 
 
 def check_writable(folder: Path, num_bytes: int = 1 << 16) -> None:
-    """Create `folder` and see that `num_bytes` can be written there, or raise a `StorageError`."""
+    """Create `folder` and check that `num_bytes` can be written, or raise a `StorageError`."""
     # Random bytes: some disks store zeros in no space.
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with _written_beside(folder / "probe", os.urandom(num_bytes)):
+        with _temporary_with(folder / "probe", os.urandom(num_bytes)):
             pass
 
 
@@ -117,9 +117,9 @@ def remove_leftovers(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
-    """A temporary file beside `path` with `data` on the disk; removed, unless it was renamed."""
-    temporary = _beside(path)
+def _temporary_with(path: Path, data: bytes) -> Iterator[Path]:
+    """A temporary file next to `path` with `data` on the disk; removed, unless it was renamed."""
+    temporary = _temporary_path(path)
     try:
         with _opened(temporary, os.O_CREAT | os.O_EXCL) as descriptor:
             _write_and_sync(descriptor, data)
@@ -129,7 +129,7 @@ def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
             os.unlink(temporary)
 
 
-def _beside(path: Path) -> Path:
+def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
@@ -169,7 +169,7 @@ def _is_another_live_process(process: int) -> bool:
     if process == os.getpid() or os.name == "nt":
         return False
     try:
-        os.kill(process, 0)  # signal 0 only asks
+        os.kill(process, 0)  # signal 0 only checks
     except PermissionError:
         return True
     except (ProcessLookupError, OverflowError):

@@ -23,7 +23,7 @@ from treefold.plain import Plain, decode, encode
 
 VERSION = 1
 _NUMBER = r"\d{6}|[1-9]\d{6,}"
-"""Of a checkpoint, in the names of its files."""
+"""Pattern of the number of a checkpoint, in the names of its files."""
 
 _log = logging.getLogger("treefold")
 
@@ -61,7 +61,7 @@ class CheckpointStore:
         self._damaged: set[int] = set()
 
     def exists(self) -> bool:
-        """Whether anything has been saved, be it damaged or not."""
+        """Return True if anything has been saved, even if it is damaged."""
         return bool(self._numbers("json"))
 
     def names(self) -> list[str]:
@@ -140,7 +140,7 @@ class CheckpointStore:
         for number in sorted(self._numbers("safetensors")):
             if number > newest:
                 _log.warning(
-                    "%s has no .json beside it: its save is not finished; it is not used",
+                    "%s has no .json next to it: its save is not finished; it is not used",
                     self._path(number, "safetensors").name,
                 )
 
@@ -170,7 +170,7 @@ class CheckpointStore:
 
 
 class _Damage(Exception):
-    """Which file is damaged, and which check says so."""
+    """A file is damaged; the message names it and the check that failed."""
 
 
 def _contents(path: Path) -> bytes:
@@ -183,7 +183,7 @@ def _contents(path: Path) -> bytes:
 
 
 def _seal(body: dict[str, Any]) -> bytes:
-    """The one text for this content: its SHA-256 first, then the content without any freedom."""
+    """The one text for this content: its SHA-256 first, then the content in canonical form."""
     content = json.dumps(body, allow_nan=False, separators=(",", ":"))
     digest = hashlib.sha256(content.encode()).hexdigest()
     return f'{{"sha256":"{digest}","content":{content}}}\n'.encode()
@@ -213,7 +213,7 @@ def _safetensors() -> Any:
 
 
 def _pack(tensors: dict[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
-    """The tensors as a safetensors file, and what a reader must know to check and unpack it."""
+    """The tensors as a safetensors file, and a description to check and unpack it."""
     stored, as_bytes = {}, {}
     memory: set[int] = set()
     for name, tensor in tensors.items():

@@ -4,7 +4,7 @@ import os
 
 
 def num_cores() -> int:
-    """How many cores this process may use; those of the machine where nobody can tell."""
+    """Count the cores this process may use; all cores where the system does not tell."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

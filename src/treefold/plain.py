@@ -29,7 +29,7 @@ class Reference:
 
 
 def encode(value: Plain, where: str = "value") -> StrictJSON:
-    """Plain data as strict JSON, or a TypeError that says which entry below `where` is not plain.
+    """Plain data as strict JSON, or a TypeError that names the entry below `where` that is not.
 
     Subclasses of numbers, text and dicts are taken for what they subclass, Counters excepted.
     """
@@ -57,7 +57,7 @@ def encode(value: Plain, where: str = "value") -> StrictJSON:
 
 
 def decode(value: StrictJSON) -> Plain:
-    """What `encode` was given, in new containers; a ValueError for what it never writes."""
+    """Invert `encode`, in new containers; a ValueError for anything it never writes."""
     if isinstance(value, list):
         return [decode(entry) for entry in value]
     if not isinstance(value, dict):

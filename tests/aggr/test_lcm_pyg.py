@@ -23,7 +23,12 @@ from treefold import (
 )
 from treefold.distributed import fold_in_budget, sharded_reduce
 from treefold.fold import tree_fold
-from treefold.incremental import bracketing_spread, chunks_spread, fold_chunks, sampled_spread
+from treefold.incremental import (
+    bracketing_stability,
+    chunks_stability,
+    fold_chunks,
+    sampled_stability,
+)
 
 
 def pyg_and_ours(in_channels, project, training=False):
@@ -112,12 +117,12 @@ def test_an_aggregator_in_place_of_its_operator_is_named():
     [
         lambda module, x, groups: tree_reduce(module, x, plan_tree(groups.sizes)),
         lambda module, x, groups: tree_fold(module, x, plan_tree(groups.sizes)),
-        bracketing_spread,
-        sampled_spread,
+        bracketing_stability,
+        sampled_stability,
         sharded_reduce,
         lambda module, x, groups: fold_in_budget(module, x, torch.arange(5), groups, 1 << 20),
         lambda module, x, groups: fold_chunks(module, lambda: [x]),
-        lambda module, x, groups: chunks_spread(module, lambda: [x]),
+        lambda module, x, groups: chunks_stability(module, lambda: [x]),
     ],
     ids=["tree_reduce", "tree_fold", "spread", "sampled", "sharded", "budget", "chunks", "again"],
 )

@@ -6,7 +6,7 @@ import torch
 from benchmarks.beside_pyg import Theirs
 from benchmarks.multitask import CASES, PAPER, Case, Training, epoch_size, one_of_each_size, span
 from treefold.lab.experiments.multitask_experiments import find_multitask_experiment
-from treefold.lab.tasks.multitask import GraphData
+from treefold.lab.tasks import GraphData
 
 SMALL = find_multitask_experiment("multi-task/binary-gru", "smoke")[0]
 

@@ -9,9 +9,16 @@ import torch
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
 from benchmarks import tables
-from benchmarks.tables import merge, page, processor_seconds, rows_per_second, shuffle, untrained
+from benchmarks.tables import (
+    Costs,
+    merge,
+    page,
+    processor_seconds,
+    rows_per_second,
+    shuffle,
+    untrained,
+)
 from treefold.distributed import on_ray
-from treefold.distributed.scale import Costs
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning:ray"),

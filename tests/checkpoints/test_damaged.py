@@ -118,7 +118,7 @@ def test_an_interrupted_first_save_is_told_and_counts_as_none(store, tmp_path, c
     assert store.load() is None
     assert not store.exists()
     (message,) = warnings_of(caplog)
-    assert message.startswith("last-000001.safetensors has no .json beside it")
+    assert message.startswith("last-000001.safetensors has no .json next to it")
 
 
 def test_a_load_during_saves_elsewhere_takes_the_newer_one(saved, monkeypatch):

@@ -1,4 +1,4 @@
-"""What each process does in the tests of `sharded_reduce`, and what one process does instead."""
+"""The part of each process in the tests of `sharded_reduce`, and the same in one process."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from treefold import BinaryGRU, Groups, Monoid, TableRows, plan_tree, tree_reduce
 from treefold.algebra import Mean, Sum
 from treefold.distributed import plan_shards, shard_sizes, sharded_reduce
-from treefold.incremental import sharded_spread
+from treefold.incremental import sharded_stability
 
 CHANNELS, NUM_GROUPS = 4, 7
 TOTALS = torch.tensor([0, 1, 2, 13, 64, 100, 37])
@@ -30,7 +30,7 @@ class Bent(nn.Module):
 
 
 def cuts(name: str, world_size: int) -> Tensor:
-    """How many rows of each group each rank has, `[ranks, groups]`."""
+    """The number of rows of each group on each rank, `[ranks, groups]`."""
     if name == "at the tree's cuts":
         return shard_sizes(TOTALS, world_size)
     if name == "all on the last rank":
@@ -112,7 +112,7 @@ def _gradients(op: nn.Module) -> dict[str, Tensor]:
 
 
 def _other_cases(rank: int, world_size: int) -> dict[str, Tensor]:
-    """What the big table leaves out, each against what the test knows."""
+    """Results that the big table leaves out, for comparison with known values."""
     x, groups = rows_of(rank, cuts("uneven", world_size))
     exact = {
         "sum": sharded_reduce(Sum(), x, groups),
@@ -125,8 +125,8 @@ def _other_cases(rank: int, world_size: int) -> dict[str, Tensor]:
     summed = sharded_reduce(Sum(), leaf, groups)  # no parameters, and a rank without rows
     summed.square().sum().backward()
     exact["grad of sum"] = leaf.grad[groups.order] if len(x) else x
-    exact["spread"] = _spread(_binary_gru(), x, groups, rank)
-    exact["spread of sum"] = _spread(Sum(), (1000 * x).long(), groups, rank)
+    exact["stability"] = _stability(_binary_gru(), x, groups, rank)
+    exact["stability of sum"] = _stability(Sum(), (1000 * x).long(), groups, rank)
     try:
         sharded_reduce(Sum(), x, Groups.from_sizes([len(x)] + [0] * rank))
     except ValueError as error:
@@ -137,7 +137,7 @@ def _other_cases(rank: int, world_size: int) -> dict[str, Tensor]:
 
 
 def _disagreements(rank: int, world_size: int) -> dict[str, Tensor]:
-    """What is said where the processes do not mean the same tree."""
+    """The error that is raised where the processes do not fold the same tree."""
     sizes = 3 * torch.arange(NUM_GROUPS) + torch.arange(1, world_size + 1).unsqueeze(1)
     groups = Groups.from_sizes(sizes[rank])
     x = torch.zeros(groups.num_rows, CHANNELS)
@@ -157,7 +157,7 @@ def _disagreements(rank: int, world_size: int) -> dict[str, Tensor]:
     return said
 
 
-def _spread(op: Monoid, x: Tensor, groups: Groups, rank: int) -> Tensor:
+def _stability(op: Monoid, x: Tensor, groups: Groups, rank: int) -> Tensor:
     """Every rank has a generator of its own; the first one's counts."""
     generator = torch.Generator().manual_seed(rank)
-    return sharded_spread(op, x, groups, num_groups=3, generator=generator).absolute
+    return sharded_stability(op, x, groups, num_groups=3, generator=generator).absolute

@@ -18,12 +18,12 @@ from trees import seeded
 from treefold import Groups, plan_tree, tree_reduce
 from treefold.algebra import Sum
 from treefold.distributed import sharded_reduce
-from treefold.incremental import sampled_spread
+from treefold.incremental import sampled_stability
 
 
 @pytest.fixture(scope="module", params=[2, 4])
 def folded(request, tmp_path_factory):
-    """What every rank has found, for all cuts."""
+    """The results of every rank, for all cuts."""
     return in_processes(request.param, fold_all_cuts, tmp_path_factory.mktemp("ranks"))
 
 
@@ -86,19 +86,19 @@ def test_by_shard_folds_each_shard_and_then_the_shards(folded):
             assert torch.equal(rank["other"]["by-shard"][group], whole.detach())
 
 
-def test_all_find_the_same_spread_in_whole_groups_and_none_for_an_exact_monoid(folded):
+def test_all_find_the_same_stability_and_an_exact_monoid_is_stable(folded):
     for rank in folded:
-        assert rank["other"]["spread"].equal(folded[0]["other"]["spread"])
-        assert rank["other"]["spread"].shape == (8, 3)
-        assert rank["other"]["spread"].amax() > 1e-6
-        assert rank["other"]["spread of sum"].eq(0).all()
+        assert rank["other"]["stability"].equal(folded[0]["other"]["stability"])
+        assert rank["other"]["stability"].shape == (8, 3)
+        assert rank["other"]["stability"].amax() > 1e-6
+        assert rank["other"]["stability of sum"].eq(0).all()
 
 
-def test_the_spread_of_processes_is_that_of_one(folded):
+def test_the_stability_of_processes_is_that_of_one(folded):
     x, groups = torch.cat(all_rows()), Groups.from_sizes(TOTALS)
     seed = int(torch.randint(2**62, (1,), generator=seeded(0)))  # as the first rank draws it
-    alone = sampled_spread(OPERATORS["_binary_gru"](), x, groups, 3, generator=seeded(seed))
-    torch.testing.assert_close(folded[0]["other"]["spread"], alone.absolute)
+    alone = sampled_stability(OPERATORS["_binary_gru"](), x, groups, 3, generator=seeded(seed))
+    torch.testing.assert_close(folded[0]["other"]["stability"], alone.absolute)
 
 
 def test_processes_that_do_not_fit_together_all_say_so(folded):

@@ -194,7 +194,7 @@ def test_what_a_dead_worker_was_doing_is_done_again(fold, tmp_path):
         killer.join()
     assert killed, "no worker was found at work"
     assert (summary.num_keys, summary.num_rows, summary.num_bad) == (50, 400_000, 0)
-    assert float(summary.spread.distances.largest.max()) > 0
+    assert float(summary.stability.distances.largest.max()) > 0
     counts = by_key(pq.read_table(tmp_path / "out.parquet"), "num_rows")
     assert counts == dict(enumerate(torch.bincount(user).tolist()))
 

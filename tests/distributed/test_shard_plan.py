@@ -1,4 +1,4 @@
-"""Where shards are cut, what each sends, and what is refused."""
+"""Cuts of shards, the parts that each sends, and requests that are refused."""
 
 import pytest
 import torch

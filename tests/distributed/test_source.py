@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
 import pyarrow.parquet as pq
 from distributed.trained import fresh_fold
 
-from treefold.distributed.finish import Finish
+from treefold.distributed.parquet import Finish
 from treefold.distributed.partial_fold import PartialFold
 from treefold.distributed.source import find_source, refuse_to_overwrite
 
@@ -67,7 +67,7 @@ def test_a_file_that_is_read_is_not_written(fold, tmp_path, name):
 @pytest.mark.parametrize("key", ["file", "row", "problem", "state", "answer"])
 def test_a_key_that_is_called_as_a_column_of_the_results_is_refused(fold, tmp_path, key):
     path = write(tmp_path / "in.parquet", **{key: [1], "x": [3]})
-    with pytest.raises(ValueError, match=f"the key is called '{key}', as a column of the result"):
+    with pytest.raises(ValueError, match=f"the key is called '{key}', like a column of the result"):
         find_source(path, key, "x", fold)
 
 

@@ -1,4 +1,4 @@
-"""What a living tree should hold: its rows, folded from scratch."""
+"""The expected value of a fold tree: its rows, folded from scratch."""
 
 from treefold.algebra import State
 from treefold.fold import plan_tree, tree_reduce
@@ -6,5 +6,5 @@ from treefold.incremental import FoldTree
 
 
 def from_scratch(tree: FoldTree) -> State:
-    """Over the carry tree, which is the one that a living set keeps."""
+    """Over the carry tree, which is the one that a `FoldTree` holds."""
     return tree_reduce(tree.op, tree.rows(), plan_tree(tree.sizes, "carry"))

@@ -71,7 +71,7 @@ class LivingGraph(RuleBasedStateMachine):
         assert self.graph.x.equal(self.x)
 
 
-def test_a_thousand_steps_of_a_living_graph():
+def test_a_thousand_steps_of_a_dynamic_graph():
     LivingGraph.steps = 0
     run_state_machine_as_test(
         LivingGraph, settings=settings(deadline=None, max_examples=30, stateful_step_count=45)
@@ -94,7 +94,7 @@ def test_it_equals_the_aggregation_with_the_same_bracketing(name):
     source, target = graph.edge_index()
     expected = module(x[source], target, dim_size=30).detach()
     torch.testing.assert_close(graph.value(), expected)
-    torch.testing.assert_close(graph.recomputed(), expected)
+    torch.testing.assert_close(graph.tree.rebuilt().value(), expected)
     torch.testing.assert_close(graph.value([3, 3, 29]), expected[[3, 3, 29]])
 
 
@@ -161,14 +161,14 @@ def test_what_is_loaded_goes_on_as_what_was_saved(tmp_path):
         DynamicAggregation.load(tmp_path, other)
 
 
-def test_its_spread_is_in_the_units_of_its_output():
+def test_its_stability_is_in_the_units_of_its_output():
     x, edges = drawn()
     exact = DynamicAggregation(MonoidAggregation(Sum()), (100 * x).long(), edges)
-    assert exact.spread(generator=seeded()).largest.eq(0).all()
+    assert exact.stability(generator=seeded()).largest.eq(0).all()
     module = aggregator("binary-gru", 4, eval_bracketing="carry").double()
     learned = DynamicAggregation(module, x, edges)
-    small = learned.spread(generator=seeded())
-    large = learned.spread(generator=seeded(), decode=lambda state: 10 * state)
+    small = learned.stability(generator=seeded())
+    large = learned.stability(generator=seeded(), decode=lambda state: 10 * state)
     assert small.largest.max() > 1e-6
     torch.testing.assert_close(large.absolute, 10 * small.absolute)
 

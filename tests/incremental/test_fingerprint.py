@@ -1,4 +1,4 @@
-"""What is saved is loaded under the operator that made it, to its last option, and no other."""
+"""A saved set is loaded by the operator that made it, to its last option, and by no other."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""A living set equals the fold of what is in it, whatever comes and goes."""
+"""A fold tree equals the fold of its elements, whatever comes and goes."""
 
 import pytest
 import torch
@@ -174,10 +174,10 @@ def test_refolding_takes_new_parameters():
     torch.testing.assert_close(tree.value(), from_scratch(tree).detach())
 
 
-def test_the_spread_is_zero_for_an_exact_monoid_and_not_for_a_learned_one():
+def test_an_exact_monoid_is_stable_and_a_learned_one_is_not():
     exact = FoldTree(Sum(), integers(40, 3), Groups.from_sizes([30, 10]))
-    assert exact.spread(generator=seeded()).largest.tolist() == [0, 0]
+    assert exact.stability(generator=seeded()).largest.tolist() == [0, 0]
     learned = FoldTree(BinaryGRU(3).double(), normal(40, 3), Groups.from_sizes([39, 1]))
-    found = learned.spread(generator=seeded()).largest
+    found = learned.stability(generator=seeded()).largest
     assert found[0] > 1e-6
     assert found[1] == 0

@@ -1,4 +1,4 @@
-"""An update of a living set costs O(log n) applications, and memory follows the elements."""
+"""An update of a fold tree costs O(log n) applications, and memory follows the elements."""
 
 from math import ceil, log2
 

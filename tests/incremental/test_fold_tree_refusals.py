@@ -1,4 +1,4 @@
-"""A wrong request, or an operator that fails, leaves a living set as it was."""
+"""A wrong request, or an operator that fails, leaves a fold tree as it was."""
 
 import pytest
 import torch
@@ -89,6 +89,6 @@ def test_an_update_in_which_the_operator_fails_has_not_happened(update):
 
 def test_where_there_are_several_sets_it_must_be_said_which():
     tree = FoldTree(Sum(), torch.ones(3, 1), Groups.from_sizes([1, 2]))
-    with pytest.raises(ValueError, match="there are 2 sets; say with `sets=`"):
+    with pytest.raises(ValueError, match="there are 2 sets; give `sets=`"):
         tree.insert(torch.ones(1, 1))
     assert tree.sizes.tolist() == [1, 2]

@@ -96,14 +96,14 @@ def test_witnesses_of_an_exact_monoid_agree_and_those_of_a_learned_one_do_not():
     for chunk in normal(50, 2).split(1):  # one at a time, trees must still differ
         exact.feed((1000 * chunk).long(), 1)
         learned.feed(chunk)
-    assert exact.spread().absolute.eq(0).all()
-    assert exact.spread().absolute.shape == (3, 2)
-    assert learned.spread().absolute.min() > 1e-6
+    assert exact.stability().absolute.eq(0).all()
+    assert exact.stability().absolute.shape == (3, 2)
+    assert learned.stability().absolute.min() > 1e-6
 
 
-def test_without_witnesses_nobody_knows_the_spread():
+def test_without_witnesses_the_stability_is_unknown():
     with pytest.raises(ValueError, match="num_witnesses=4"):
-        StreamingFold(Sum()).spread()
+        StreamingFold(Sum()).stability()
 
 
 def test_nothing_fed_is_the_identity():
@@ -181,7 +181,7 @@ def test_witnesses_are_saved_too(tmp_path):
     fold.feed(integers(20, 2))
     fold.save(tmp_path)
     again = StreamingFold.load(tmp_path, Scramble(), seeded(1))
-    assert again.spread().largest.equal(fold.spread().largest)
+    assert again.stability().largest.equal(fold.stability().largest)
 
 
 def test_a_stream_is_loaded_with_the_operator_that_made_it_only(tmp_path):
@@ -196,7 +196,7 @@ def test_a_stream_is_loaded_with_the_operator_that_made_it_only(tmp_path):
 
 def test_where_there_are_several_sets_it_must_be_said_which():
     fold = StreamingFold(Sum(), num_sets=3)
-    with pytest.raises(ValueError, match="there are 3 sets; say with `sets=`"):
+    with pytest.raises(ValueError, match="there are 3 sets; give `sets=`"):
         fold.feed(torch.ones(2, 1))
     fold.feed(torch.ones(2, 1), sets=[0, 2])
     assert fold.value().tolist() == [[1.0], [0.0], [1.0]]

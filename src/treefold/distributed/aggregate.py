@@ -18,15 +18,15 @@ class MonoidAggregate(AggregateFnV2[bytes, list[float]]):  # type: ignore[misc]
         fold = load_fold("runs/...")  # of `treefold.lab.experiments`
         dataset.groupby("user").aggregate(MonoidAggregate(fold, on="x"))
 
-    The column holds integers, which the model
-    embeds, or lists of floating-point numbers, which are states already. A bad row (null, NaN,
-    out of range, of the wrong width) is an error that says what is wrong; with `skip_nulls`, nulls
-    alone are left out, and a key with nothing else gets null.
+    The column holds integers, which the model embeds, or lists of floating-point numbers, which are
+    states already. A bad row (null, NaN, out of range, of the wrong width) is an error that names
+    the row and the problem; with `skip_nulls`, nulls alone are left out, and a key with nothing
+    else gets null.
 
     Ray cuts and merges where it likes, so the tree is not the same from run to run; it is never
-    deeper than about 2 log2 n, see `treefold.distributed.counter`. How far answers move with it,
-    `treefold.distributed.table_spread` measures on a sample. Remove rows with a null key first: Ray
-    may divide integer keys otherwise where a block has nulls, and give a key two results.
+    deeper than about 2 log2 n, see `treefold.distributed.counter`. `table_stability` measures on a
+    sample how far answers move with it. Remove rows with a null key first: Ray may partition
+    integer keys in another way where a block has nulls, and give a key two results.
     """
 
     def __init__(

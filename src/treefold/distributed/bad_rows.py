@@ -1,4 +1,4 @@
-"""Bad rows on their way to a file: lines of JSON beside a key's state, at most some per key."""
+"""Bad rows on their way to a file: lines of JSON next to a key's state, with a limit per key."""
 
 import json
 from pathlib import Path
@@ -32,14 +32,14 @@ class JoinedLines(AggregateFnV2[str, str]):  # type: ignore[misc]
         return "".join(text.splitlines(keepends=True)[: self.most])
 
 
-def named_rows(batch: pa.Table, key: str) -> list[dict[str, Any]]:
-    """The bad rows that a batch of the result names: key, file, row and problem."""
+def listed_rows(batch: pa.Table, key: str) -> list[dict[str, Any]]:
+    """The bad rows that a batch of the result lists: key, file, row and problem."""
     lines = zip(batch[key].to_pylist(), batch[BAD].to_pylist(), strict=True)
     return [{key: name, **json.loads(line)} for name, text in lines for line in text.splitlines()]
 
 
 def bad_rows_path(out: Path) -> Path:
-    """Where the bad rows of a fold are named."""
+    """The file that lists the bad rows of a fold."""
     return out.with_name(f"{out.stem}.bad.parquet")
 
 

@@ -23,7 +23,7 @@ from treefold.fold import (
 from treefold.shapes import Float, Int
 
 STATES_PER_ROW = 3
-"""What a fold holds per row: the row, the node it ends in, and what the operator needs."""
+"""Rows that a fold holds per row: itself, the node it ends in, and the operator's workspace."""
 
 INDEX_BYTES = 48
 """Bytes of indices per row: where it is, its place in the plan, and its meetings."""
@@ -40,7 +40,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class ChunkedPlan:
-    """How groups are folded in chunks; made once for a graph, used by every layer of a model."""
+    """A plan to fold groups in chunks; made once for a graph, used by every layer of a model."""
 
     order: Int[Tensor, " n"]
     """The rows, group by group."""
@@ -50,19 +50,14 @@ class ChunkedPlan:
 
     @property
     def num_applications(self) -> int:
-        """How often the operator is applied."""
+        """The number of applications of the operator."""
         return self.join.num_applications + sum(c.plan.num_applications for c in self.chunks)
-
-    @property
-    def max_rows(self) -> int:
-        """Rows of the largest chunk."""
-        return max((chunk.plan.num_rows for chunk in self.chunks), default=0)
 
     @torch.no_grad()
     def fold(
         self, op: Monoid, table: Float[Tensor, " distinct *feature"], rows: Tensor
     ) -> Float[Tensor, " groups *feature"]:
-        """Fold the rows `table[rows]`, without gradients; only one chunk of them is ever there."""
+        """Fold the rows `table[rows]`, without gradients, one chunk in memory at a time."""
         if rows.numel() != self.order.numel():
             raise ValueError(
                 f"there are {rows.numel()} rows, but the plan is for {self.order.numel()}"
@@ -78,7 +73,7 @@ class ChunkedPlan:
 def plan_chunks(groups: Groups, rows_per_chunk: int) -> ChunkedPlan:
     """Plan chunks of at most `rows_per_chunk` rows each, for any operator and any width."""
     if rows_per_chunk < 2:
-        raise ValueError(f"{rows_per_chunk} rows per chunk; expected at least 2, so that some meet")
+        raise ValueError(f"{rows_per_chunk} rows per chunk; expected at least 2")
     parts = _parts(groups.sizes, rows_per_chunk)
     ends = parts.sizes.cumsum(0)
     chunks = []
@@ -95,7 +90,7 @@ def plan_chunks(groups: Groups, rows_per_chunk: int) -> ChunkedPlan:
 
 
 def rows_within(budget_bytes: int, table: Tensor) -> int:
-    """How many rows like those of `table` can be folded at once in `budget_bytes`."""
+    """Count the rows like those of `table` that can be folded at once in `budget_bytes`."""
     row_bytes = table[:1].numel() * table.element_size() if len(table) else table.element_size()
     needed = STATES_PER_ROW * row_bytes + INDEX_BYTES
     if budget_bytes < 2 * needed:

@@ -30,12 +30,12 @@ class Counter:
         return cls((num_rows,), (state,))
 
     def merged(self, other: "Counter", op: Monoid) -> "Counter":
-        """The states of both; those that stand for about as many rows are merged."""
+        """Join two counters; states that stand for about as many rows are merged."""
         found = [*zip(self.counts, self.states, strict=True)]
         found += zip(other.counts, other.states, strict=True)
         found.sort(key=lambda entry: entry[0])
         kept: list[tuple[int, Tensor]] = []
-        for entry in found:  # from the lowest digit up, so that carries meet what comes next
+        for entry in found:  # from the lowest digit up: a carry meets the next entry
             while kept and _digit(kept[-1][0]) >= _digit(entry[0]):
                 entry = _met(kept.pop(), entry, op)
             kept.append(entry)
@@ -43,20 +43,20 @@ class Counter:
         return Counter(counts, states)
 
     def total(self, op: Monoid) -> Tensor:
-        """All states merged, small ones first."""
+        """Merge all states, small ones first."""
         state = self.states[-1]
         for larger in reversed(self.states[:-1]):
             state = _as_tensor(op(larger, state))
         return state
 
     def to_bytes(self) -> bytes:
-        """For an engine that carries accumulators around."""
+        """Serialize, for an engine that moves accumulators between workers."""
         header = struct.pack(f"<I{len(self.counts)}q", len(self.counts), *self.counts)
         return header + torch.cat(self.states).to(torch.float32).numpy().tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Counter":
-        """What `to_bytes` has written."""
+        """Read what `to_bytes` has written."""
         (length,) = struct.unpack_from("<I", data)
         counts = struct.unpack_from(f"<{length}q", data, 4)
         numbers = np.frombuffer(data, dtype=np.float32, offset=4 + 8 * length).copy()

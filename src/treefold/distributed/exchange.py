@@ -1,4 +1,4 @@
-"""What passes between processes: rows gathered from all of them, with gradients going back."""
+"""Communication between processes: rows gathered from all of them, and gradients sent back."""
 
 from typing import Any
 from zlib import crc32
@@ -26,21 +26,21 @@ class Exchange:
             )
 
     def agree(self, what: str, device: torch.device) -> None:
-        """Raise a ValueError in every process unless all of them say the same."""
+        """Raise a ValueError in every process unless all of them give the same text."""
         codes = self.gather(torch.tensor([crc32(what.encode())], device=device))
         if bool((codes == codes[0]).all()):
             return
-        said: list[Any] = [None] * self.size
-        dist.all_gather_object(said, what, group=self.process_group)
-        listed = "; ".join(f"rank {rank} has {text}" for rank, text in enumerate(said))
+        given: list[Any] = [None] * self.size
+        dist.all_gather_object(given, what, group=self.process_group)
+        listed = "; ".join(f"rank {rank} has {text}" for rank, text in enumerate(given))
         raise ValueError(f"the processes do not fit together: {listed}")
 
     def any(self, flag: bool, device: torch.device) -> bool:
-        """Whether any process says so."""
+        """Return True if `flag` is True in any process."""
         return bool(self.gather(torch.tensor([int(flag)], device=device)).any())
 
     def gather(self, rows: Tensor) -> Tensor:
-        """The rows of all processes, one after the other; as many of each."""
+        """Gather the rows of all processes, as many from each, in the order of ranks."""
         if self.is_alone:
             return rows
         out = rows.new_empty(self.size * rows.shape[0], *rows.shape[1:])
@@ -48,7 +48,7 @@ class Exchange:
         return out
 
     def gather_uneven(self, rows: Tensor, counts: tuple[int, ...], needs_grad: bool) -> Tensor:
-        """The same for `counts[rank]` rows of each process; with `needs_grad`, differentiable.
+        """Gather `counts[rank]` rows of each process; with `needs_grad`, differentiable.
 
         Gradients are those of the sum of all processes' losses, and all of them must ask for
         gradients together. `needs_grad` is the same in all of them.

@@ -37,8 +37,8 @@ class Targets:
         """The targets `nodes`; `sources` are those of their edges, target by target."""
         is_target = (sources >= nodes.start) & (sources < nodes.stop)
         others = torch.unique(sources[~is_target])
-        behind = torch.searchsorted(others, sources) + degrees.numel()
-        source = torch.where(is_target, sources - nodes.start, behind)
+        place = torch.searchsorted(others, sources) + degrees.numel()
+        source = torch.where(is_target, sources - nodes.start, place)
         targets = torch.arange(nodes.start, nodes.stop, device=sources.device)
         edge_index = torch.stack([source, torch.repeat_interleave(degrees)])
         return cls(nodes, torch.cat([targets, others]), edge_index)
@@ -97,7 +97,7 @@ def _apply(conv: Callable[..., Tensor], x: Tensor, chunk: Targets) -> Tensor:
 
 
 BUFFERS_PER_EDGE = 6
-"""Rows that a layer holds per edge: its message, its state, its node, and copies on the way."""
+"""Rows that a layer holds per edge: its message, its state, its node, and copies."""
 
 
 def infer_layerwise(
@@ -128,7 +128,7 @@ def infer_layerwise(
 
 
 def _width(layer: object) -> int:
-    """How wide the rows are that a layer makes, as far as it says so."""
+    """The width of the rows that a layer returns, 0 if its attributes do not tell."""
     heads = getattr(layer, "heads", 1)
     return max(heads * getattr(layer, "out_channels", 0), getattr(layer, "out_features", 0))
 

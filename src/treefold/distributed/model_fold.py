@@ -1,6 +1,6 @@
-"""The parts of a trained set network that fold: what embeds, what merges two states, what answers.
+"""The parts of a trained set network that fold: embedding, operator and decoder.
 
-They are all that workers get, so that a worker needs torch and the operators and nothing else.
+Workers get these parts alone, so a worker needs only torch and the operators.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class ModelFold:
     """
 
     operator: Monoid
-    """What merges two states."""
+    """The operator that merges two states."""
     table: Float[Tensor, " values channels"]
     """The states of the integers from 0 on."""
     decoder: nn.Module
@@ -30,7 +30,7 @@ class ModelFold:
 
     @property
     def channels(self) -> int:
-        """How many numbers a state has."""
+        """The width of a state."""
         return self.table.shape[1]
 
     @property

@@ -1,4 +1,4 @@
-"""A few neighbours of each node, drawn anew for every batch: training on graphs that do not fit.
+"""Neighbour sampling: a few neighbours of each node, drawn again for every batch.
 
 PyG's `NeighborLoader` does this with pyg_lib or torch_sparse, and works with treefold's aggregators
 where one of them is installed. This does it with torch alone.
@@ -16,10 +16,10 @@ from treefold.shapes import Int
 
 @dataclass(frozen=True, eq=False)
 class SampledGraph:
-    """A small graph around some nodes, in numbers of its own."""
+    """A small graph around some nodes, with its own numbering."""
 
     nodes: Int[Tensor, " nodes"]
-    """Which nodes of the large graph these are; the ones asked for come first."""
+    """The numbers of these nodes in the large graph; the seeds come first."""
     edge_index: Int[Tensor, " 2 edges"]
     num_seeds: int
 

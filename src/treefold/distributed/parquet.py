@@ -8,23 +8,32 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import ray
+import torch
 from ray.data.aggregate import Sum
 
 from treefold.atomic import check_writable, replaced_atomically
 from treefold.cores import num_cores
 from treefold.distributed.aggregate import MonoidAggregate
-from treefold.distributed.bad_rows import JoinedLines, bad_rows_path, named_rows, write_bad_rows
-from treefold.distributed.finish import Finish
-from treefold.distributed.limits import MOST_BAD_PER_KEY, MOST_TASKS, num_partitions
+from treefold.distributed.bad_rows import JoinedLines, bad_rows_path, listed_rows, write_bad_rows
 from treefold.distributed.model_fold import ModelFold, required_model
-from treefold.distributed.partial_fold import PartialFold
-from treefold.distributed.sample import sample_rows
-from treefold.distributed.schema import BAD, FILE, NO_KEY, NUM_BAD, NUM_ROWS, ROW, STATE
+from treefold.distributed.partial_fold import MOST_BAD_PER_KEY, PartialFold
+from treefold.distributed.schema import (
+    ANSWER,
+    BAD,
+    FILE,
+    NO_KEY,
+    NUM_BAD,
+    NUM_ROWS,
+    ROW,
+    STATE,
+)
 from treefold.distributed.source import Source, find_source, refuse_to_overwrite
-from treefold.distributed.table_stability import TableSpread, table_spread
+from treefold.distributed.stability import TableStability, sample_rows, table_stability
 
 LOCAL_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -32,25 +41,31 @@ LOCAL_SETTINGS = {
     "RAY_idle_worker_killing_time_threshold_ms": "600000",
     "RAY_num_workers_soft_limit": str(4 * (os.cpu_count() or 1)),
 }
-"""For a Ray of our own, unless the environment says otherwise."""
+"""Environment of a Ray that this process starts; variables that are set already win."""
+
+MOST_TASKS = 10_000
+"""Tasks in which a table is read, however many row groups it has."""
+
+PARTITIONS_PER_CORE = 2
+"""Parts into which keys are divided to be merged, unless there are fewer row groups."""
 
 
 @dataclass(frozen=True)
 class FoldSummary:
-    """What became of the rows of a table."""
+    """Result of folding a table: counts of rows, and the bad rows."""
 
     num_keys: int
     num_rows: int
     """Rows that were folded."""
     num_bad: int
-    """Rows that were not."""
+    """Rows that were bad."""
     bad: list[dict[str, Any]] = field(default_factory=list)
-    """Where they are, and what is wrong: key, file, row (from 0) and problem.
+    """The bad rows, each with key, file, row (from 0) and problem.
 
-    At most 100 for each key, so that a column of bad rows fits in memory; see `num_unnamed`.
+    At most 100 for each key, to fit in memory even if a whole column is bad; see `num_unnamed`.
     """
-    spread: TableSpread | None = None
-    """How far answers move with the cuts and merges of an engine, measured on some keys."""
+    stability: TableStability | None = None
+    """Stability of the answers under the cuts and merges of an engine, measured on some keys."""
 
     @property
     def num_unnamed(self) -> int:
@@ -83,11 +98,11 @@ def fold_table(
     refuse_to_overwrite(table, out, bad_rows_path(out))
     check_writable(out.parent)
     sample = sample_rows(table, key, on, fold)
-    spread = table_spread(fold, sample, key=key, on=on, decode=decode)
+    stability = table_stability(fold, sample, key=key, on=on, decode=decode)
     with nullcontext() if ray.is_initialized() else on_ray(address):
         folded = fold_pieces(table, fold, key=key, on=on, decode=decode)
         found = write_result(_batches(folded), key, out, table.num_rows)
-    return replace(found, spread=spread)
+    return replace(found, stability=stability)
 
 
 def fold_pieces(table: Source, fold: ModelFold, *, key: str, on: str, decode: bool) -> Any:
@@ -116,7 +131,7 @@ def merged_by_key(partial: Any, fold: ModelFold, key: str, num_partitions: int) 
 
 
 def write_result(batches: Iterator[pa.Table], key: str, out: Path, expected: int) -> FoldSummary:
-    """Write batch by batch, so that the result need not fit in memory; bad rows beside it.
+    """Write batch by batch: the result need not fit in memory. Bad rows go to a second file.
 
     A RuntimeError, and nothing written, if rows were lost or folded twice on the way.
     """
@@ -127,7 +142,7 @@ def write_result(batches: Iterator[pa.Table], key: str, out: Path, expected: int
     with replaced_atomically(out) as temporary:
         try:
             for batch in batches:
-                bad += named_rows(batch, key)
+                bad += listed_rows(batch, key)
                 kind = batch.schema.field(key).type
                 batch = batch.drop_columns([BAD])
                 writer = writer or pq.ParquetWriter(temporary, batch.schema)
@@ -148,6 +163,39 @@ def write_result(batches: Iterator[pa.Table], key: str, out: Path, expected: int
     return FoldSummary(num_keys, num_rows, num_bad, bad)
 
 
+@dataclass(frozen=True)
+class Finish:
+    """Brings columns to their final types, and adds the model's answers."""
+
+    fold: ModelFold | None
+    channels: int
+    key: str
+    key_type: pa.DataType
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """States as lists of fixed length, keys as in the source; no state has no answer."""
+        # Where all values of a column are null, what Ray has merged has the type `null`.
+        keys = pc.if_else(batch[NO_KEY], None, batch[self.key]).cast(self.key_type)
+        batch = batch.set_column(batch.column_names.index(self.key), self.key, keys)
+        batch = batch.drop_columns([NO_KEY])
+        kind = pa.list_(pa.float32(), self.channels)
+        states = batch[STATE].combine_chunks().cast(pa.list_(pa.float32())).cast(kind)
+        batch = batch.set_column(batch.column_names.index(STATE), STATE, states)
+        if self.fold is None:
+            return batch
+        valid = states.is_valid().to_numpy(zero_copy_only=False)
+        answers = np.zeros(len(states), dtype=np.int64)
+        numbers = states.drop_null().flatten().to_numpy(zero_copy_only=False)
+        found = self.fold.answers(torch.from_numpy(numbers.copy()).view(-1, self.channels))
+        answers[valid] = found.numpy()
+        return batch.append_column(ANSWER, pa.array(answers, mask=~valid))
+
+
+def num_partitions(num_cores: int, num_pieces: int) -> int:
+    """Enough for all cores to merge, and no more than there is to merge."""
+    return max(1, min(PARTITIONS_PER_CORE * num_cores, num_pieces))
+
+
 @contextmanager
 def on_ray(address: str | None = None, progress: bool = True) -> Iterator[None]:
     """Ray for as long as this lasts: the cluster at `address`, or one on this machine.
@@ -165,7 +213,7 @@ def on_ray(address: str | None = None, progress: bool = True) -> Iterator[None]:
             log_to_driver=False,
             **({} if address else here),
         )
-    logging.getLogger("ray.data").setLevel(logging.WARNING)  # it tells of every plan it makes
+    logging.getLogger("ray.data").setLevel(logging.WARNING)  # it logs every plan
     context = ray.data.DataContext.get_current()
     before, context.enable_progress_bars = context.enable_progress_bars, progress
     try:
@@ -177,7 +225,7 @@ def on_ray(address: str | None = None, progress: bool = True) -> Iterator[None]:
 
 
 def _batches(dataset: Any) -> Iterator[pa.Table]:
-    """The dataset, batch by batch; what went wrong on a worker comes without its long way here."""
+    """The dataset, batch by batch; errors of workers are raised without Ray's own traceback."""
     try:
         yield from dataset.iter_batches(batch_size=None, batch_format="pyarrow")
     except ray.exceptions.RayTaskError as error:

@@ -1,4 +1,4 @@
-"""The first half of folding a table: a part of a file to one state per key, bad rows set aside."""
+"""The first half of folding a table: each part of a file gives one state per key."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import torch
 
 from treefold.distributed.columns import as_lists, check_rows
-from treefold.distributed.limits import MOST_BAD_PER_KEY, ROWS_AT_ONCE
 from treefold.distributed.model_fold import ModelFold
 from treefold.distributed.schema import (
     BAD,
@@ -26,6 +25,12 @@ from treefold.distributed.schema import (
 )
 from treefold.fold import Groups
 
+ROWS_AT_ONCE = 1 << 16
+"""Rows that are in memory at once; a key gets one partial state for each such batch."""
+
+MOST_BAD_PER_KEY = 100
+"""Bad rows of a key that are listed with their position; all are counted."""
+
 
 @dataclass(frozen=True)
 class PartialFold:
@@ -35,7 +40,7 @@ class PartialFold:
     key: str
     on: str
     key_type: pa.DataType | None = None
-    """What keys are cast to; that of the file, dictionaries decoded, if None."""
+    """The type that keys are cast to; None for that of the file, dictionaries decoded."""
 
     def __call__(self, pieces: pa.Table) -> Iterator[pa.Table]:
         """A table of partial states for each batch of rows of each piece."""
@@ -63,10 +68,10 @@ class PartialFold:
         states = self.fold.fold(checked.x[good], groups)
         lines: list[list[str]] = [[] for _ in range(groups.num_groups)]
         for place in sorted(problems):
-            named = lines[int(index[place])]
-            if len(named) < MOST_BAD_PER_KEY:
+            listed = lines[int(index[place])]
+            if len(listed) < MOST_BAD_PER_KEY:
                 line = {FILE: file, ROW: first_row + place, PROBLEM: problems[place]}
-                named.append(json.dumps(line) + "\n")
+                listed.append(json.dumps(line) + "\n")
         num_bad = torch.bincount(index[list(problems)], minlength=groups.num_groups)
         return pa.table(
             {
@@ -75,6 +80,6 @@ class PartialFold:
                 STATE: as_lists(states, groups.sizes > 0),
                 NUM_ROWS: groups.sizes.numpy(),
                 NUM_BAD: num_bad.numpy(),
-                BAD: pa.array(["".join(named) for named in lines], pa.string()),
+                BAD: pa.array(["".join(listed) for listed in lines], pa.string()),
             }
         )

@@ -1,4 +1,4 @@
-"""A fold over elements spread over processes: each folds its own, and the operator joins them."""
+"""A fold over elements of several processes: each folds its own, the operator joins the parts."""
 
 import torch
 import torch.distributed as dist
@@ -18,15 +18,15 @@ def sharded_reduce(
     bracketing: ShardBracketing = "balanced",
     plan: ShardPlan | None = None,
 ) -> State:
-    """Fold groups whose rows are spread over processes; all of them get all groups' results.
+    """Fold groups whose rows are distributed over processes; all of them get all results.
 
     Every process of `process_group` calls this with its own rows `x` and its own `groups`, as many
     of them everywhere; either may be empty. A group's rows are those of rank 0, then those of
-    rank 1, and so on. Which tree they are folded over is said at `plan_shards`; a `plan` from an
+    rank 1, and so on. See `plan_shards` for the tree they are folded over; a `plan` from an
     earlier call of it, for the same sizes, is used as it is.
 
     Processes that give other numbers of groups, kinds of rows, bracketings or plans than each
-    other all raise a ValueError that says who gives what.
+    other all raise a ValueError that lists what each rank gave.
 
     Gradients are those of the sum of all processes' losses, so every process must take part in
     the backward pass. A loss that all of them compute alike gets, with the mean over processes
@@ -63,7 +63,7 @@ def _plan(exchange: Exchange, groups: Groups, bracketing: ShardBracketing) -> Sh
 
 
 def _described(plan: ShardPlan, groups: Groups) -> str:
-    """What all processes must have alike in plans of the same sizes."""
+    """Describe the properties of a plan that must be equal in all processes."""
     fits = plan.here.num_rows == groups.order.numel()
     return (
         f"a plan that {'fits' if fits else 'does not fit'} its rows, for parts "

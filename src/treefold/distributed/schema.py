@@ -1,4 +1,4 @@
-"""What a table must be like to be folded, told from its schema before any work begins."""
+"""Requirements on a table, checked against its schema before any work begins."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +13,9 @@ STATE, NUM_ROWS, NUM_BAD, BAD, ANSWER = "state", "num_rows", "num_bad", "bad", "
 """Columns of partial and final results, besides the key's."""
 
 NO_KEY = "no_key"
-"""Column of partial results: whether the key is null, and what stands in the key's column only
-stands in for it. Ray would divide integers otherwise where a block has a null among them, and
-merge equal keys of two blocks apart."""
+"""Column of partial results: True where the key is null and its column holds a placeholder.
+Ray would partition integer keys in another way where a block has a null among them, and equal keys
+of two blocks would not meet."""
 
 FILE, ROW, PROBLEM = "file", "row", "problem"
 """Columns of the table of bad rows, besides the key's."""
@@ -36,14 +36,14 @@ KEY_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], An
     (pa.types.is_decimal, lambda _: 0),
     (pa.types.is_null, lambda _: None),
 )
-"""What keys can be, each with a value that can stand in for a null."""
+"""Types of keys, each with a value that can stand in for a null."""
 
 
 def check_names(key: str, on: str) -> None:
-    """Refuse a key that is called as a column of the results."""
+    """Refuse a key with the name of a column of the results."""
     if key in TAKEN:
         raise ValueError(
-            f"the key is called {key!r}, as a column of the result or of its bad rows; rename it "
+            f"the key is called {key!r}, like a column of the result or of its bad rows; rename it "
             f"to something else than {', '.join(TAKEN)}"
         )
     if key == on:
@@ -81,7 +81,7 @@ def common_key_type(kinds: dict[pa.DataType, Path], key: str) -> pa.DataType:
         (one, first), (other, second) = list(found.items())[:2]
         raise ValueError(
             f"the key {key!r} holds {one} in {first} and {other} in {second}; expected one type "
-            "in all files, so that equal keys meet; write them alike"
+            "in all files; write them with the same type"
         )
     return next(iter(found), pa.int64())
 
@@ -92,6 +92,6 @@ def plain_keys(keys: pa.Array) -> pa.Array:
 
 
 def without_nulls(keys: pa.Array) -> pa.Array:
-    """Keys with some value in the place of nulls; `NO_KEY` says where those were."""
+    """Keys with a placeholder for each null; the column `NO_KEY` marks them."""
     stand_in = next(value(keys.type) for is_one, value in KEY_TYPES if is_one(keys.type))
     return keys.fill_null(pa.scalar(stand_in, keys.type))

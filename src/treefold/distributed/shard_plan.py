@@ -1,4 +1,4 @@
-"""Who folds what where: plans for groups whose rows are spread over shards."""
+"""Plans for folds over shards: which shard folds which part of a group."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -12,17 +12,17 @@ from treefold.shapes import Int
 ShardBracketing: TypeAlias = Literal["balanced", "by-shard"] | str
 
 MAX_ROWS = 1 << 31
-"""Rows of one group over all shards, so that products of row and slot numbers fit 63 bits."""
+"""Rows of one group over all shards, to let products of row and slot numbers fit 63 bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class ShardPlan:
-    """How one shard folds its rows to parts, and how the parts of all shards are joined."""
+    """A plan to fold one shard's rows to parts, and to join the parts of all shards."""
 
     here: TreePlan
     """This shard's rows, group by group, to its parts."""
     parts_per_shard: tuple[int, ...]
-    """How many parts each shard has."""
+    """The number of parts of each shard."""
     by_group: Int[Tensor, " parts"]
     """The parts of all shards, one shard after the other, brought together by group."""
     join: TreePlan
@@ -35,7 +35,7 @@ def plan_shards(
     """Plan a fold whose group g has `sizes[s, g]` rows on shard s, in the order of shards.
 
     - `"balanced"`: the tree that one machine would fold, whatever the cuts. A shard sends one part
-      per group if it is cut as `shard_sizes` says, with a power of two of shards; else up to
+      per group if it is cut by `shard_sizes`, with a power of two of shards; else up to
       2 log2 n parts for n rows.
     - `"by-shard"`: a balanced tree over each shard's rows, and one over the shards that have some.
       A shard always sends one part per group, and the tree depends on the cuts.
@@ -66,7 +66,7 @@ def plan_shards(
 
 
 def shard_sizes(totals: Int[Tensor, " groups"], num_shards: int) -> Int[Tensor, " shards groups"]:
-    """How many rows of each group to put on each shard: cuts at ⌊s n / num_shards⌋.
+    """Choose the number of rows of each group on each shard: cuts at ⌊s n / num_shards⌋.
 
     Where `num_shards` is a power of two these are the cuts of the balanced tree.
     """

@@ -24,7 +24,7 @@ class Source:
 
     @property
     def num_rows(self) -> int:
-        """Of all pieces together."""
+        """The number of rows of all pieces."""
         return sum(piece["num_rows"] for piece in self.pieces)
 
 

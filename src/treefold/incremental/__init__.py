@@ -1,41 +1,27 @@
-"""Living sets: what only a monoid can do, updated in place and folded from streams."""
+"""Incremental sets: aggregates updated in place, folded from streams, trained in chunks."""
 
-from treefold.incremental.chunked import (
-    Chunk,
-    fold_chunks,
-)
-from treefold.incremental.dynamic import (
-    DynamicAggregation,
-)
-from treefold.incremental.fold_tree import (
-    FoldTree,
-)
-from treefold.incremental.group_stability import (
-    sampled_spread,
-    sharded_spread,
-)
+from treefold.incremental.chunked import Chunk, fold_chunks
+from treefold.incremental.dynamic import DynamicAggregation
+from treefold.incremental.fold_tree import FoldTree
 from treefold.incremental.stability import (
-    BracketingSpread,
-    bracketing_spread,
+    BracketingStability,
+    bracketing_stability,
+    graph_stability,
+    sampled_stability,
+    sharded_stability,
 )
-from treefold.incremental.stability_samples import (
-    chunks_spread,
-    graph_spread,
-)
-from treefold.incremental.streaming import (
-    StreamingFold,
-)
+from treefold.incremental.streaming import StreamingFold, chunks_stability
 
 __all__ = [
-    "BracketingSpread",
+    "BracketingStability",
     "Chunk",
     "DynamicAggregation",
     "FoldTree",
     "StreamingFold",
-    "bracketing_spread",
-    "chunks_spread",
+    "bracketing_stability",
+    "chunks_stability",
     "fold_chunks",
-    "graph_spread",
-    "sampled_spread",
-    "sharded_spread",
+    "graph_stability",
+    "sampled_stability",
+    "sharded_stability",
 ]

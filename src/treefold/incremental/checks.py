@@ -1,4 +1,4 @@
-"""What comes in, checked once and in plain words."""
+"""Checks of arguments: rows, numbers of sets, integers."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -39,7 +39,7 @@ def sets_of_rows(
     """The set of each row, from one set for all or one for each; None where there is but one."""
     if sets is None:
         if num_sets != 1:
-            raise ValueError(f"there are {num_sets} sets; say with `sets=` which the rows are for")
+            raise ValueError(f"there are {num_sets} sets; give `sets=`, the set of each row")
         sets = 0
     found, count = as_sets(sets, num_sets, device), num_rows(rows)
     if found.numel() not in (1, count):

@@ -1,7 +1,7 @@
 """Training on sets larger than memory: the fold of a source of chunks, and its gradient.
 
-Forward, every chunk is folded to a few blocks and forgotten. Backward, the gradient goes through
-the tree above the blocks, and then every chunk is read and folded again, on its own.
+Forward, every chunk is folded to a few blocks and dropped. Backward, the gradient goes through the
+tree above the blocks, and then every chunk is read and folded again, on its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,6 @@ from treefold.algebra import Monoid, require_monoid
 from treefold.fold import Groups
 from treefold.incremental.checks import Integers, sets_of_rows
 from treefold.incremental.counter import Cuts, carry, cut, total
-from treefold.incremental.leaves import require_covered
 from treefold.shapes import Float
 
 
@@ -38,11 +37,11 @@ def fold_chunks(
     """The fold of all chunks, one row per set, with gradients for the parameters of both modules.
 
     Both are modules: `op`, and `encode` where it learns. A gradient that would go elsewhere (to the
-    rows, or to a network that a plain function calls) is refused: it would be lost without a word.
+    rows, or to a network that a plain function calls) is refused: it would be lost silently.
 
     `chunks()` is called twice, once forward and once backward, and must give the same chunks both
     times: tensors of rows, or a `Chunk` where there are several sets. `encode` turns a chunk's rows
-    into elements; what it draws at random (dropout) it draws alike both times.
+    into elements; its random draws (dropout) are the same both times.
 
     Value and gradient are those of `tree_reduce` with `plan_tree(sizes, "carry")`. Memory is that
     of one chunk with its graph, plus the blocks: per chunk and set in it at most 2 log2 of its
@@ -53,7 +52,7 @@ def fold_chunks(
     if not callable(chunks):
         raise ValueError(
             f"chunks is a {type(chunks).__name__}, but they are read twice; give a function that "
-            "begins anew: lambda: x.split(1000)"
+            "begins again: lambda: x.split(1000)"
         )
     parameters = [
         parameter
@@ -75,7 +74,7 @@ class _Work:
     num_sets: int
     encode: Callable[[Tensor], Tensor] | None
     learned: tuple[Tensor, ...] | None
-    """What gets a gradient; None if nothing is to."""
+    """Tensors that get a gradient; None without gradients."""
     seed: int
 
     def folded(self) -> Iterator[tuple[Cuts, Tensor]]:
@@ -103,7 +102,7 @@ class _Work:
             yield cuts._replace(owners=touched[cuts.owners]), states
 
     def _watched(self, number: int) -> AbstractContextManager[None]:
-        """Going forward, let the first chunk show where its gradient would go."""
+        """Record the graph of the first chunk in forward, to see where its gradient would go."""
         show = self.learned is not None and number == 0
         return torch.set_grad_enabled(show or torch.is_grad_enabled())
 
@@ -194,8 +193,36 @@ def _gradients(out: Tensor, inputs: list[Tensor], grad: Tensor) -> list[Tensor]:
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Inside, torch's random numbers begin at `seed`; afterwards they go on as before."""
+    """Inside, torch's random numbers begin at `seed`; afterwards they continue as before."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
         yield
+
+
+def gradient_leaves(result: Tensor) -> Iterator[Tensor]:
+    """The tensors that `result.backward()` would give a gradient to."""
+    if result.grad_fn is None:
+        if result.requires_grad:
+            yield result
+        return
+    waiting, seen = [result.grad_fn], {result.grad_fn}
+    while waiting:
+        node = waiting.pop()
+        if (leaf := getattr(node, "variable", None)) is not None:
+            yield leaf
+        for before, _ in node.next_functions:
+            if before is not None and before not in seen:
+                seen.add(before)
+                waiting.append(before)
+
+
+def require_covered(result: Tensor, learned: Iterable[Tensor], what: str, advice: str) -> None:
+    """Refuse a result whose gradient would also go to others than those that are `learned`."""
+    known = {id(tensor) for tensor in learned}
+    for leaf in gradient_leaves(result):
+        if id(leaf) not in known:
+            raise ValueError(
+                f"{what} with a tensor of shape {tuple(leaf.shape)} that requires a gradient and "
+                f"would get none; {advice}"
+            )

@@ -1,7 +1,7 @@
 """A binary counter of perfect subtrees: a tree that grows from the left and keeps only its edge.
 
 Block `place` of level l is the fold of the elements from place 2^l to (place + 1) 2^l - 1 of a set.
-Like a carry in an addition, an even block and the odd one behind it make a block one level up. What
+Like a carry in an addition, an even block and the odd one after it make a block one level up. What
 is left are the blocks that wait for their neighbour, at most one per level, as in 13 = 8 + 4 + 1.
 """
 
@@ -111,7 +111,7 @@ class Cuts(NamedTuple):
     """Blocks without their states, set by set, from left to right."""
 
     owners: Int[Tensor, " n"]
-    """Which set each belongs to: its number among those that were cut."""
+    """The set that each belongs to, by its number among those that were cut."""
     starts: Int[Tensor, " n"]
     levels: Int[Tensor, " n"]
 
@@ -153,7 +153,7 @@ def cut(starts: Int[Tensor, " sets"], sizes: Int[Tensor, " sets"]) -> Cuts:
 
 
 def _has_right_neighbour(blocks: Blocks) -> Bool[Tensor, " n"]:
-    """Whether the next block is the odd one that belongs to this even one."""
+    """True for an even block whose odd neighbour is the next block."""
     sets, places = blocks.sets, blocks.places
     found = torch.zeros_like(places, dtype=torch.bool)
     next_to = (sets[1:] == sets[:-1]) & (places[1:] == places[:-1] + 1)

@@ -1,4 +1,4 @@
-"""Aggregation on a living graph: edges come and go, nodes change, neighbours stay aggregated."""
+"""Aggregation on a dynamic graph: edges come and go, nodes change, aggregates are updated."""
 
 import warnings
 from collections.abc import Callable
@@ -11,24 +11,23 @@ from torch import Tensor, nn
 from treefold.aggr import LCMAggregation, MonoidAggregation
 from treefold.algebra import Monoid, State
 from treefold.fold import INTEGER_TYPES, Groups
-from treefold.incremental.arena import bytes_of
 from treefold.incremental.checks import Integers, as_sets, rows_like
 from treefold.incremental.edge_table import EdgeTable
-from treefold.incremental.elements import number_of
 from treefold.incremental.fold_tree import FoldTree
-from treefold.incremental.saving import load_living, save_living
-from treefold.incremental.stability import BracketingSpread
+from treefold.incremental.saving import load_set, save_set
+from treefold.incremental.stability import BracketingStability
+from treefold.incremental.tree_storage import bytes_of, number_of
 from treefold.shapes import Int, Shaped
 
 TREES = "carry"
 """The bracketing that can be kept up to date."""
 
-# Of other modules than these aggregations, `_parts` says that they have no operator.
+# `_parts` refuses modules other than these aggregations: they have no operator.
 Aggregating: TypeAlias = LCMAggregation | MonoidAggregation | Monoid | nn.Module
 
 
 class DynamicAggregation:
-    """What each node gathers from its neighbours, kept up to date: O(log degree) per edge.
+    """The aggregate of each node's neighbours, kept up to date: O(log degree) per edge.
 
     Node `t` aggregates `x[s]` over all edges `(s, t)`, PyG's source-to-target flow; two nodes may
     share several edges. `aggregation` is an `LCMAggregation` (its `project` included), a
@@ -54,7 +53,7 @@ class DynamicAggregation:
     def _begin(self, aggregation: Aggregating, x: Tensor) -> None:
         if getattr(aggregation, "eval_bracketing", TREES) != TREES:
             warnings.warn(
-                "this aggregation evaluates over other trees than a living graph has, so that its "
+                "this aggregation evaluates over other trees than a dynamic graph has: its "
                 "own answers are not `value()`; make it with eval_bracketing='carry'",
                 stacklevel=3,
             )
@@ -64,12 +63,12 @@ class DynamicAggregation:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return self._x.shape[0]
 
     @property
     def num_edges(self) -> int:
-        """How many edges there are."""
+        """The number of edges."""
         return int(self.tree.sizes.sum())
 
     @property
@@ -89,7 +88,7 @@ class DynamicAggregation:
         return torch.stack([sources, torch.repeat_interleave(self.tree.sizes)])
 
     def add_edges(self, edge_index: Tensor) -> None:
-        """Let edges come: `[2, n]`, columns (source, target)."""
+        """Add edges: `[2, n]`, columns (source, target)."""
         edge_index = self._checked_edges(edge_index)
         source, target = edge_index
         handles = self.tree.insert(self._messages(source), target)
@@ -97,10 +96,10 @@ class DynamicAggregation:
         self._edges.add(edge_index, handles)
 
     def remove_edges(self, edge_index: Tensor) -> None:
-        """Let edges go, one per column; a ValueError, and nothing done, if one is not there."""
+        """Remove edges, one per column; a ValueError, and nothing changed, if one is missing."""
         found = self._edges.find(self._checked_edges(edge_index))
         self.tree.remove(found.handles)
-        self._edges.forget(found)
+        self._edges.remove(found)
 
     def replace_nodes(self, nodes: Integers, x: Shaped[Tensor, " n *feature"]) -> None:
         """Give nodes other features, which changes what they send along all of their edges."""
@@ -124,29 +123,24 @@ class DynamicAggregation:
 
     @torch.no_grad()
     def value(self, nodes: Integers | None = None) -> Tensor:
-        """What each node has gathered, or those asked for: `[nodes, *feature]`."""
+        """The aggregate of each node, or of those asked for: `[nodes, *feature]`."""
         return cast(Tensor, self._decode(self.tree.value(nodes)))
 
-    @torch.no_grad()
-    def recomputed(self) -> Tensor:
-        """The same as `value()`, folded from scratch over the same trees."""
-        return cast(Tensor, self._decode(self.tree.rebuilt().value()))
-
-    def spread(
+    def stability(
         self,
         num_bracketings: int = 8,
         generator: torch.Generator | None = None,
         decode: Callable[..., State] | None = None,
-    ) -> BracketingSpread:
-        """How far other merge orders would be from `value()`, node by node."""
+    ) -> BracketingStability:
+        """Measure how far other merge orders would be from `value()`, node by node."""
         outputs = decode or self._decode
-        return self.tree.spread(num_bracketings, generator, outputs)
+        return self.tree.stability(num_bracketings, generator, outputs)
 
     def save(self, folder: Path | str) -> None:
         """Write everything but the aggregation: whole or not at all, with checksums."""
         tensors, state = self.tree.packed()
         tensors |= {"x": self._x, "sources": self._sources}
-        save_living(folder, "dynamic-aggregation", self._made_by, tensors, state)
+        save_set(folder, "dynamic-aggregation", self._made_by, tensors, state)
 
     @classmethod
     def load(
@@ -155,12 +149,12 @@ class DynamicAggregation:
         aggregation: Aggregating,
         device: torch.device | str | None = None,
     ) -> "DynamicAggregation":
-        """What was saved; `aggregation` must be what it was.
+        """Load what was saved; `aggregation` must be the same as then.
 
-        It lives on `device`, or where the operator's identity is.
+        Its tensors are on `device`, or where the operator's identity is.
         """
         graph = cls.__new__(cls)
-        saved = load_living(folder, "dynamic-aggregation", _made_by(aggregation), device)
+        saved = load_set(folder, "dynamic-aggregation", _made_by(aggregation), device)
         graph._begin(aggregation, saved.tensors["x"])
         graph.tree = FoldTree.unpacked(graph._op, saved)
         graph._sources = saved.tensors["sources"]
@@ -174,8 +168,8 @@ class DynamicAggregation:
     def _remember(self, numbers: Tensor, sources: Tensor) -> None:
         needed = int(numbers.max()) + 1 if numbers.numel() else 0
         if needed > self._sources.numel():
-            room = max(needed, 2 * self._sources.numel()) - self._sources.numel()
-            self._sources = torch.cat([self._sources, self._sources.new_zeros(room)])
+            missing = max(needed, 2 * self._sources.numel()) - self._sources.numel()
+            self._sources = torch.cat([self._sources, self._sources.new_zeros(missing)])
         self._sources[numbers] = sources
 
     def _checked_edges(self, edge_index: Tensor) -> Tensor:

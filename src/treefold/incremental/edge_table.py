@@ -1,8 +1,8 @@
-"""Which edges there are: handles by (source, target), found by search instead of by hashing.
+"""A table of edges: handles by (source, target), found by search instead of by hashing.
 
 Edges are kept sorted in two runs: a long one that is rarely written, and a short one for what is
-new. An edge that goes is only marked. Both are merged when the short one has grown to an eighth of
-the long one, or when half of the marks say gone.
+new. A removed edge is only marked. Both are merged when the short one has grown to an eighth of
+the long one, or when half of all entries are marked.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from treefold.fold import places_within
-from treefold.incremental.arena import bytes_of
+from treefold.incremental.tree_storage import bytes_of
 from treefold.shapes import Bool, Int
 
 _TARGET_BITS = 32
@@ -54,7 +54,7 @@ class EdgeTable:
     def __init__(self, edge_index: Int[Tensor, " 2 n"], handles: Int[Tensor, " n"]) -> None:
         self._long = _Run.sorted(_keys(edge_index), handles)
         self._short = _Run.sorted(handles[:0], handles[:0])
-        self._num_gone = 0
+        self._num_removed = 0
 
     @property
     def num_bytes(self) -> int:
@@ -63,15 +63,15 @@ class EdgeTable:
         return bytes_of([part for run in runs for part in (run.keys, run.handles, run.alive)])
 
     def add(self, edge_index: Int[Tensor, " 2 n"], handles: Int[Tensor, " n"]) -> None:
-        """Remember new edges."""
+        """Add new edges."""
         short = self._short
         keys = torch.cat([short.keys[short.alive], _keys(edge_index)])
-        self._num_gone -= int((~short.alive).sum())
+        self._num_removed -= int((~short.alive).sum())
         self._short = _Run.sorted(keys, torch.cat([short.handles[short.alive], handles]))
         self._merge_if_due()
 
     def find(self, edge_index: Int[Tensor, " 2 n"]) -> Found:
-        """One edge per column, each another; a ValueError if one is missing."""
+        """Find one edge per column, no edge twice; a ValueError if one is missing."""
         keys, counts = _keys(edge_index).unique(return_counts=True)
         asked, found = [], []
         for run in (self._long, self._short):
@@ -96,11 +96,11 @@ class EdgeTable:
         handles = torch.cat([self._long.handles[long_entries], self._short.handles[short_entries]])
         return Found(handles, long_entries, short_entries)
 
-    def forget(self, found: Found) -> None:
-        """Mark edges as gone that were found just before."""
+    def remove(self, found: Found) -> None:
+        """Mark edges as removed that were found just before."""
         self._long.alive[found.in_long] = False
         self._short.alive[found.in_short] = False
-        self._num_gone += found.handles.numel()
+        self._num_removed += found.handles.numel()
         self._merge_if_due()
 
     def leaving(self, nodes: Int[Tensor, " n"]) -> tuple[Int[Tensor, " m"], Int[Tensor, " m"]]:
@@ -116,12 +116,12 @@ class EdgeTable:
     def _merge_if_due(self) -> None:
         long, short = self._long, self._short
         total = long.keys.numel() + short.keys.numel()
-        if 8 * short.keys.numel() > long.keys.numel() + _SHORT or 2 * self._num_gone > total:
+        if 8 * short.keys.numel() > long.keys.numel() + _SHORT or 2 * self._num_removed > total:
             keys = torch.cat([long.keys[long.alive], short.keys[short.alive]])
             handles = torch.cat([long.handles[long.alive], short.handles[short.alive]])
             self._long = _Run.sorted(keys, handles)
             self._short = _Run.sorted(keys[:0], handles[:0])
-            self._num_gone = 0
+            self._num_removed = 0
 
 
 def _keys(edge_index: Tensor) -> Tensor:

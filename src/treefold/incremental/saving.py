@@ -1,4 +1,4 @@
-"""Living sets on disk: tensors and a little plain data, checked before use, nothing unpickled."""
+"""Incremental sets on disk: tensors and plain data, checked before use, nothing unpickled."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -10,23 +10,22 @@ from torch import Tensor
 
 from treefold.algebra import State, tensors_of
 from treefold.checkpoints import Checkpoint, CheckpointStore
-from treefold.incremental.arena import Arena
 from treefold.incremental.counter import Blocks, Levels
-from treefold.incremental.elements import Elements
-from treefold.incremental.fingerprint import fingerprint
+from treefold.incremental.fingerprint import fingerprint, is_made_by
+from treefold.incremental.tree_storage import HandleTable, TreeStorage
 
 # How tensors make up a state: None for a tensor, or a tuple of such.
 Structure: TypeAlias = tuple[Any, ...] | None
 
 
-def save_living(
+def save_set(
     folder: Path | str,
     kind: str,
     parts: Sequence[object],
     tensors: dict[str, Tensor],
     state: dict[str, Any],
 ) -> None:
-    """Write a living thing of some `kind` to a folder, in place of what was saved there before.
+    """Write a set of some `kind` to a folder, in place of what was saved there before.
 
     `parts` made its states: the operator, and what comes before it. Only their fingerprint is kept.
     """
@@ -35,20 +34,20 @@ def save_living(
     store.save(Checkpoint(tensors, {**state, "made_by": fingerprint(parts)}))
 
 
-def load_living(
+def load_set(
     folder: Path | str,
     kind: str,
     parts: Sequence[object],
     device: torch.device | str | None = None,
 ) -> Checkpoint:
-    """What was saved, or a ValueError if it is not there, damaged, or made by other parts.
+    """Load what was saved; a ValueError if it is missing, damaged, or made by other parts.
 
     Its tensors are on `device`, or where the identity of the first part is.
     """
     saved = CheckpointStore(Path(folder), kind, keep=1).load()
     if saved is None:
         raise ValueError(f"{folder} holds no saved {kind}; give the folder that `save` was given")
-    if saved.state["made_by"] != fingerprint(parts):
+    if not is_made_by(saved.state["made_by"], parts):
         raise ValueError(
             f"the {kind} in {folder} was made by another operator than this "
             f"{type(parts[0]).__name__}, by other parameters or with other options: its nodes "
@@ -60,33 +59,35 @@ def load_living(
     )
 
 
-def pack_trees(arena: Arena, elements: Elements) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All that there is to know about trees: every node, level by level, and the handles."""
+def pack_trees(
+    storage: TreeStorage, elements: HandleTable
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The content of trees: every node, level by level, and the handles."""
     tensors = {
-        "sizes": arena.sizes,
-        "elements": arena.element[arena.places(0)],
+        "sizes": storage.sizes,
+        "elements": storage.element[storage.places(0)],
         "generations": elements.generations,
     }
-    for level in range(len(arena.levels)):
-        tensors |= _named(f"level.{level}", arena.read(level, arena.places(level)))
-    return tensors, {"levels": len(arena.levels), "structure": _structure(arena.like)}
+    for level in range(len(storage.levels)):
+        tensors |= _named(f"level.{level}", storage.read(level, storage.places(level)))
+    return tensors, {"levels": len(storage.levels), "structure": _structure(storage.like)}
 
 
-def unpack_trees(saved: Checkpoint) -> tuple[Arena, Elements]:
-    """The trees that were packed, in blocks without spare room."""
+def unpack_trees(saved: Checkpoint) -> tuple[TreeStorage, HandleTable]:
+    """The trees that were packed, in blocks without gaps."""
     tensors, levels = saved.tensors, int(saved.state["levels"])
     states = [_state_of(saved, f"level.{level}") for level in range(levels)]
-    arena = Arena(states[0], tensors["sizes"])
-    for level in range(min(levels, len(arena.levels))):
-        arena.write(level, arena.places(level), states[level])
-    slots, numbers = arena.places(0), tensors["elements"]
-    arena.element[slots] = numbers
+    storage = TreeStorage(states[0], tensors["sizes"])
+    for level in range(min(levels, len(storage.levels))):
+        storage.write(level, storage.places(level), states[level])
+    slots, numbers = storage.places(0), tensors["elements"]
+    storage.element[slots] = numbers
     free = torch.full_like(tensors["generations"], -1)
     sets = torch.zeros_like(free)
-    sets[numbers] = torch.repeat_interleave(arena.sizes)
-    elements = Elements(free.index_copy(0, numbers, slots), sets)
+    sets[numbers] = torch.repeat_interleave(storage.sizes)
+    elements = HandleTable(free.index_copy(0, numbers, slots), sets)
     elements.restore(tensors["generations"])
-    return arena, elements
+    return storage, elements
 
 
 def pack_counters(

@@ -1,6 +1,6 @@
 """Folding a stream in bounded memory: chunks of any size, in any number of sets, one tree."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
@@ -17,11 +17,12 @@ from treefold.algebra import (
     tensors_of,
 )
 from treefold.fold import Groups, num_rows
-from treefold.incremental.arena import bytes_of
 from treefold.incremental.checks import Integers, rows_like, sets_of_rows
+from treefold.incremental.chunked import Chunk
 from treefold.incremental.counter import Levels, carry, cut, merged, total
-from treefold.incremental.saving import load_living, pack_counters, save_living, unpack_counters
-from treefold.incremental.stability import BracketingSpread, spread_of
+from treefold.incremental.saving import load_set, pack_counters, save_set, unpack_counters
+from treefold.incremental.stability import BracketingStability, require_bracketings, stability_of
+from treefold.incremental.tree_storage import bytes_of
 from treefold.shapes import Int
 
 MAX_PHASE = 1 << 20
@@ -33,11 +34,11 @@ class StreamingFold:
 
     The tree is that of `plan_tree(sizes, "carry")` over the elements as they came, whatever the
     chunks. Kept are the O(log n) subtrees per set that still wait for a neighbour; a chunk is
-    folded in pieces of `piece_rows` rows, so that a large chunk needs no more memory than itself.
+    folded in pieces of `piece_rows` rows: a large chunk needs no more memory than itself.
 
     Each of `num_witnesses` is a second fold of the same elements over other trees, at the cost of
-    the first: without one, `spread` cannot say how far other merge orders would be, because the
-    elements are gone. No gradients: see `fold_chunks` for those.
+    the first: without one, `stability` cannot be measured, because the elements are gone. No
+    gradients: see `fold_chunks` for those.
     """
 
     def __init__(
@@ -60,19 +61,19 @@ class StreamingFold:
         self._like = map_state(lambda element: element.unsqueeze(0)[:0], op.identity)
         self._sizes = torch.zeros(num_sets, dtype=torch.int64)
         self._waiting: Levels = {}
-        # A witness believes that its sets began earlier, so that its blocks lie elsewhere.
+        # A witness counts as if its sets had begun earlier: its blocks have other boundaries.
         shape = (num_witnesses, num_sets)
         self._phases = 1 + draw_integers(MAX_PHASE, shape, self._sizes, generator)
         self._witnesses: list[Levels] = [{} for _ in range(num_witnesses)]
 
     @property
     def sizes(self) -> Int[Tensor, " sets"]:
-        """How many elements each set has had."""
+        """The number of elements that each set has had."""
         return self._sizes.clone()
 
     @property
     def num_states(self) -> int:
-        """How many states are kept, in all sets, those of witnesses included."""
+        """The number of states kept, in all sets, those of witnesses included."""
         return sum(
             blocks.sets.numel()
             for counter in (self._waiting, *self._witnesses)
@@ -90,11 +91,11 @@ class StreamingFold:
 
     @torch.no_grad()
     def feed(self, rows: State, sets: Integers | None = None) -> None:
-        """Take in a chunk: rows `[n, *feature]` of one set, or with the set of each.
+        """Add a chunk: rows `[n, *feature]` of one set, or with the set of each.
 
         Where there are several sets, `sets` must be given.
 
-        If the operator raises an error, nothing is taken in.
+        If the operator raises an error, nothing is added.
         """
         self._begin(rows)
         rows = rows_like(self._like, rows)
@@ -114,22 +115,22 @@ class StreamingFold:
         """The aggregate of each set so far, `[sets, *feature]`; empty ones give the identity."""
         return self._total(self._waiting)
 
-    def spread(self, decode: Callable[..., State] | None = None) -> BracketingSpread:
-        """How far the witnesses, other merge orders of the same elements, are from `value()`."""
+    def stability(self, decode: Callable[..., State] | None = None) -> BracketingStability:
+        """Measure how far the witnesses, folds in other merge orders, are from `value()`."""
         if not self._witnesses:
             raise ValueError(
                 "there are no witnesses, and the elements are gone; make it with num_witnesses=4 "
                 "(each costs as much as the fold itself)"
             )
         others = [self._total(witness) for witness in self._witnesses]
-        return spread_of(self.op, self.value(), others, self._sizes, decode)
+        return stability_of(self.op, self.value(), others, self._sizes, decode)
 
     def save(self, folder: Path | str) -> None:
-        """Write all that is kept to a folder, so that the stream can go on another day."""
+        """Write the state to a folder, to resume the stream later."""
         tensors, state = pack_counters([self._waiting, *self._witnesses], self._like)
         tensors |= {"sizes": self._sizes, "phases": self._phases}
         state |= {"piece_rows": self.piece_rows}
-        save_living(folder, KIND, [self.op], tensors, state)
+        save_set(folder, KIND, [self.op], tensors, state)
 
     @classmethod
     def load(
@@ -139,12 +140,12 @@ class StreamingFold:
         generator: torch.Generator | None = None,
         device: torch.device | str | None = None,
     ) -> "StreamingFold":
-        """What was saved; `op` must be what it was. Witnesses go on with a generator of their own.
+        """Load what was saved; `op` must be the same as then. Witnesses draw from `generator`.
 
-        It lives on `device`, or where the operator's identity is. A restored stream gives bit for
-        bit what it would have given without the stop.
+        Its tensors are on `device`, or where the operator's identity is. A restored stream gives
+        bit for bit what it would have given without the stop.
         """
-        saved = load_living(folder, KIND, [op], device)
+        saved = load_set(folder, KIND, [op], device)
         sizes, phases = saved.tensors["sizes"], saved.tensors["phases"]
         stream = cls(op, len(sizes), generator=generator, piece_rows=int(saved.state["piece_rows"]))
         stream._sizes, stream._phases = sizes, phases
@@ -152,7 +153,7 @@ class StreamingFold:
         return stream
 
     def _begin(self, rows: State) -> None:
-        """The first rows say which features all rows have, and where they are."""
+        """Take the shape of features, and the device, from the first rows."""
         if not bool(self._sizes.any()):
             require_elements(self.op, rows)
             self._like = map_state(lambda part: part.detach()[:0], rows)
@@ -183,3 +184,26 @@ class StreamingFold:
     @torch.no_grad()
     def _total(self, counter: Levels) -> State:
         return map_state(torch.clone, total(self.op, counter, self.num_sets, self._like))
+
+
+@torch.no_grad()
+def chunks_stability(
+    op: Monoid,
+    chunks: Callable[[], Iterable[Tensor | Chunk]],
+    num_sets: int = 1,
+    encode: Callable[[Tensor], Tensor] | None = None,
+    num_bracketings: int = 4,
+    generator: torch.Generator | None = None,
+    decode: Callable[..., State] | None = None,
+) -> BracketingStability:
+    """Measure how far other merge orders move the answer of `fold_chunks`, with its arguments.
+
+    Reads the source once and folds it `num_bracketings` + 1 times meanwhile, as a `StreamingFold`
+    with witnesses, in the memory of one chunk.
+    """
+    require_bracketings(num_bracketings)
+    fold = StreamingFold(op, num_sets, num_witnesses=num_bracketings, generator=generator)
+    for chunk in chunks():
+        some = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
+        fold.feed(some.rows if encode is None else encode(some.rows), some.sets)
+    return fold.stability(decode)

@@ -6,7 +6,7 @@ from lab.compare.graph_sets import graph_classes, graph_numbers, one_graph, ring
 from torch_geometric.data import Data, HeteroData
 
 from treefold.lab.compare import collect, collect_splits, dataset_of
-from treefold.lab.tasks.realworld import Categories, Numbers
+from treefold.lab.tasks import Categories, Numbers
 
 
 def dataset(graphs, *arguments):

@@ -8,7 +8,7 @@ from torch_geometric.datasets import TUDataset
 
 from treefold.lab.compare import load_dataset
 from treefold.lab.compare.sources import read_dataset
-from treefold.lab.tasks.realworld import ZINC
+from treefold.lab.tasks import ZINC
 
 FEW = Path(__file__).parents[2] / "data" / "realworld"
 HELPERS = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from treefold.lab.experiments.overrides import override
 from treefold.lab.experiments.running import run
 from treefold.lab.experiments.trainer import Watcher
 from treefold.lab.runs import MetricsLog, Record
-from treefold.lab.tasks.multitask import TARGETS
+from treefold.lab.tasks import TARGETS
 
 SMALL = [
     "training.epochs=2",

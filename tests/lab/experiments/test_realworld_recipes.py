@@ -16,7 +16,7 @@ from treefold.lab.experiments.recipe import (
     Training,
     experiment_from_recipe,
 )
-from treefold.lab.tasks.realworld import MolHIV
+from treefold.lab.tasks import MolHIV
 
 NAMES = ["zinc", "zinc-edges", "molhiv", "cifar10", "cifar10-edges", "mnist", "mnist-edges"]
 ROWS = ["mpnn-sum", "mpnn-max", "pna", "gru", "binary-gru", "binary-gru-assoc"]

@@ -17,7 +17,7 @@ from treefold.lab.experiments.trainer import Trainer, Watcher
 from treefold.lab.runs import MetricsLog, Record
 from treefold.lab.runs.answer_scores import score_answers
 from treefold.lab.runs.state import restore
-from treefold.lab.tasks.realworld import MissingData, differences_from_official
+from treefold.lab.tasks import MissingData, differences_from_official
 from treefold.lab.tasks.realworld.tasks import GRAPH_TASKS
 
 FEW = Path(__file__).parents[2] / "data" / "realworld"

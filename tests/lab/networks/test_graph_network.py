@@ -7,7 +7,7 @@ from lab.networks.test_tower_conv import by_definition
 
 import treefold
 from treefold.lab.networks import plain_network, tower_network
-from treefold.lab.tasks.realworld import CIFAR10, MNIST, ZINC, Categories, Numbers
+from treefold.lab.tasks import CIFAR10, MNIST, ZINC, Categories, Numbers
 
 UNSCALED = {"scalers": ["identity"]}
 PUBLISHED = [  # task, aggregator, options, channels, out channels, edge channels, parameters

@@ -1,10 +1,10 @@
-"""What nodes and edges carry becomes rows, and their products come without the rows."""
+"""Features of nodes and edges become rows, and their products are made without the rows."""
 
 import pytest
 import torch
 
 from treefold.lab.networks.input_layers import EmbeddedCategories, MappedNumbers, input_layer
-from treefold.lab.tasks.realworld import Categories, Numbers
+from treefold.lab.tasks import Categories, Numbers
 
 
 def test_categories_choose_a_row_of_each_table_and_the_rows_are_added():

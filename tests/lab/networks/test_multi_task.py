@@ -77,7 +77,7 @@ def test_linear_answers_are_those_before_the_leaky_relu():
 
 
 def reach(**options):
-    """How much of a node's input is left in its state after twelve layers, at the start."""
+    """The share of a node's input that is left in its state after twelve layers, at the start."""
     torch.manual_seed(0)
     made = multi_task_network("sum", channels=8, towers=2, **options).double().eval()
     x, edges = random_graph(24, 1)
@@ -87,18 +87,18 @@ def reach(**options):
     return (made.states(changed, layout) - made.states(x, layout))[0].norm() / 0.1
 
 
-def test_a_gru_that_starts_as_a_copy_carries_inputs_to_the_last_layer():
+def test_a_gru_that_begins_as_a_copy_carries_inputs_to_the_last_layer():
     assert reach() < 1e-5
-    assert reach(starts_as_copy=True) > 0.1
+    assert reach(gru_copy_init=True) > 0.1
 
 
-def test_a_head_that_starts_loud_answers_as_loudly_as_states_speak():
+def test_a_node_head_with_he_s_weights_gives_answers_as_large_as_the_states():
     states = torch.randn(100, 32, dtype=torch.float64)
-    quiet, loud = (
-        multi_task_network("sum", channels=32, starts_loud=loud).double().node_head(states)
-        for loud in (False, True)
+    small, large = (
+        multi_task_network("sum", channels=32, node_head_he_init=he).double().node_head(states)
+        for he in (False, True)
     )
-    assert quiet.std() < 1e-3 < 0.3 < loud.std()
+    assert small.std() < 1e-3 < 0.3 < large.std()
 
 
 @pytest.mark.parametrize("readout", ["set2set", "binary-gru"])

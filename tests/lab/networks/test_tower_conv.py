@@ -7,7 +7,7 @@ import torch
 from lab.networks.graphs import random_graph
 
 import treefold
-from treefold.lab.networks import GraphLayout, TowerConv
+from treefold.lab.networks import GraphLayout, TowerConv, with_mean_log_degree
 from treefold.lab.networks.tower_conv import to_each
 
 
@@ -93,3 +93,16 @@ def test_dense_maps_begin_as_pna_s():
     bound = (6 / 800) ** 0.5 / 400
     assert float(conv.mix[0].weight.detach().abs().max()) == pytest.approx(bound, rel=0.01)
     assert float(conv.mix[0].bias.detach().abs().max()) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "delta", "options", "expected"),
+    [
+        ("pna", 1.5, {}, {"mean_log": 1.5}),
+        ("pna", 1.5, {"mean_log": 2.0}, {"mean_log": 2.0}),
+        ("pna", None, {"associativity": 0.1}, {"associativity": 0.1}),
+        ("sum", 1.5, {"associativity": 0.1}, {"associativity": 0.1}),
+    ],
+)
+def test_pna_alone_gets_the_mean_log_degree_and_its_own_options_win(name, delta, options, expected):
+    assert with_mean_log_degree(name, delta, options) == expected

@@ -27,6 +27,13 @@ def test_what_never_decided_anything_is_not_read_from_old_recipes(tmp_path):
     assert Record.read(tmp_path).recipe == {"task": {"name": "xor", "bits": 8}, "model": {}}
 
 
+def test_fields_of_old_recipes_are_read_by_their_names_of_today(tmp_path):
+    old = {"model": {"channels": 16, "starts_as_copy": True, "starts_loud": False}, "seed": 1}
+    Record("multi-task/sum", "quick", 1, old).write(tmp_path)
+    new = {"channels": 16, "gru_copy_init": True, "node_head_he_init": False}
+    assert Record.read(tmp_path).recipe == {"model": new, "seed": 1}
+
+
 def test_numbers_that_json_lacks_are_strict_json_and_come_back(tmp_path):
     Record("r", "smoke", 1, {}, metrics={"loss": math.nan, "worst": math.inf}).write(tmp_path)
     text = (tmp_path / "record.json").read_text()

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from treefold.atomic import StorageError
+from treefold.lab.tasks import MultiTask
 from treefold.lab.tasks import cache as cache_module
 from treefold.lab.tasks.cache import cache_folder, cached_arrays
-from treefold.lab.tasks.multitask import MultiTask
 
 ARRAYS = {"numbers": np.arange(5), "reals": np.array([[0.5, np.pi]]), "one": np.array(3)}
 TINY = MultiTask(num_train=20, num_validation=5, num_test=5, num_extrapolation=5)

@@ -22,7 +22,7 @@ def fold_file(
         logging.getLogger("ray.data").setLevel(logging.INFO)
     summary = fold_table(model, source, out, key=key, on=on, decode=decode, address=address)
     print(f"{summary.num_rows:,} rows of {summary.num_keys:,} keys folded to {out}")
-    print(f"how far answers move with the order of merging: {summary.spread}")
+    print(f"how far answers move with the order of merging: {summary.stability}")
     if summary.num_bad:
         print(f"{summary.num_bad:,} rows could not be folded; see {bad_rows_path(out)}")
         for line in summary.bad[:NUM_SHOWN]:

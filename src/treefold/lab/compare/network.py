@@ -13,7 +13,7 @@ from treefold.fold import Groups, Rows, TableRows
 from treefold.lab.compare.dataset import Dataset
 from treefold.lab.compare.inputs import encoder
 from treefold.lab.compare.problem import Level
-from treefold.lab.networks import told_degrees
+from treefold.lab.networks import with_mean_log_degree
 from treefold.lab.tasks import GraphBatch, rows_of
 from treefold.shapes import Float
 
@@ -99,7 +99,7 @@ def build_network(name: str, dataset: Dataset, channels: int, num_layers: int) -
     train = dataset.train
     nodes, edges = (rows_of(s, train.graphs) for s in (train.store.sizes, train.store.num_edges))
     degrees = train.store.in_degrees[nodes].double()
-    options = told_degrees(name, max(float(torch.log1p(degrees).mean()), 1e-6), {})
+    options = with_mean_log_degree(name, max(float(torch.log1p(degrees).mean()), 1e-6), {})
     edge_encoder = None
     if dataset.edge_input is not None:
         edge_encoder = encoder(dataset.edge_input, train.store.edge_attr[edges], channels)

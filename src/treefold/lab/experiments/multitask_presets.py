@@ -37,7 +37,7 @@ _OURS: dict[str, dict[str, Any]] = {
 
 # With PNA's own network, the Laplacian is known after the first layer, forgotten by the fourth, and
 # not relearned in as few steps as these presets have; if it is kept, the head must hear it.
-_MODEL = {"linear_output": True, "starts_as_copy": True, "starts_loud": True}
+_MODEL = {"linear_output": True, "gru_copy_init": True, "node_head_he_init": True}
 
 _TRAINING = Training(
     epochs=40,

@@ -53,8 +53,8 @@ class MultiTaskRoutine(Routine):
             divide=model.divide,
             readout=model.readout,
             linear_output=model.linear_output,
-            starts_as_copy=model.starts_as_copy,
-            starts_loud=model.starts_loud,
+            gru_copy_init=model.gru_copy_init,
+            node_head_he_init=model.node_head_he_init,
             mean_log_degree=self.task.degree_averages().logarithmic,
             **choice.options,
         )

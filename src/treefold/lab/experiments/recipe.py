@@ -57,9 +57,9 @@ class MultiTaskModel:
     readout: str = "set2set"
     linear_output: bool = field(default=False, metadata=_ADDED)
     """Answers without PNA's leaky ReLU, on whose flat side the Laplacian easily ends up."""
-    starts_as_copy: bool = field(default=False, metadata=_ADDED)
+    gru_copy_init: bool = field(default=False, metadata=_ADDED)
     """The GRU begins as nearly a copy of a node's state; PNA's forgets it after some layers."""
-    starts_loud: bool = field(default=False, metadata=_ADDED)
+    node_head_he_init: bool = field(default=False, metadata=_ADDED)
     """The head for nodes begins with He's weights; PNA's are too small by a factor of the width."""
 
     def __post_init__(self) -> None:

@@ -1,5 +1,4 @@
 from .convolutions import CONVOLUTIONS as CONVOLUTIONS
-from .degrees import told_degrees as told_degrees
 from .graph_layers import NormalizedTowers as NormalizedTowers
 from .graph_layers import PlainLayer as PlainLayer
 from .graph_layout import GraphLayout as GraphLayout
@@ -15,3 +14,4 @@ from .readouts import SizedSet2Set as SizedSet2Set
 from .set_network import OracleNetwork as OracleNetwork
 from .set_network import SetNetwork as SetNetwork
 from .tower_conv import TowerConv as TowerConv
+from .tower_conv import with_mean_log_degree as with_mean_log_degree

@@ -67,7 +67,7 @@ class GIN(nn.Module):
         hidden = max(in_channels, out_channels)
         layers = mlp([in_channels, hidden, out_channels], nn.ReLU, nn.ReLU, batch_norm=True)
         self.conv = GINConv(layers, eps=0.1, train_eps=True)
-        for module in layers.modules():  # PyG has begun them anew
+        for module in layers.modules():  # PyG has initialized them again
             if isinstance(module, nn.Linear):
                 pna_init_(module.weight.T, module.bias)
 

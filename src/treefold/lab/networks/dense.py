@@ -12,7 +12,7 @@ Activation = Callable[[], nn.Module]
 def dense(
     in_channels: int, out_channels: int, activation: Activation, batch_norm: bool = False
 ) -> nn.Sequential:
-    """A linear map and its activation, and batch norm behind both if asked for."""
+    """A linear map and its activation, and batch norm after both if asked for."""
     linear = nn.Linear(in_channels, out_channels)
     pna_init_(linear.weight.T, linear.bias)
     norm = [nn.BatchNorm1d(out_channels)] if batch_norm else []

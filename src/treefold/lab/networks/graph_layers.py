@@ -13,7 +13,7 @@ from treefold.shapes import Float
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """What a layer knows beside the states of nodes; the same for all layers."""
+    """Inputs of a layer other than the states of nodes; the same for all layers."""
 
     neighbours: Neighbours
     shrinking: Float[Tensor, " n 1"]
@@ -54,7 +54,7 @@ class PlainLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def rows(self, x: Float[Tensor, " n channels"], neighbours: Neighbours) -> TableRows:
-        """What is aggregated: a node's state once for each edge that leaves it."""
+        """The rows to aggregate: a node's state once for each edge that leaves it."""
         return TableRows(x, neighbours.source)
 
     def forward(

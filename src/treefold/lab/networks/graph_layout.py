@@ -1,4 +1,4 @@
-"""A batch of graphs, the largest first, so that graphs that are done leave from the end.
+"""A batch of graphs, the largest first: graphs that are done leave from the end.
 
 How often a network is applied to a graph may depend on the graph's size. With the largest first,
 the nodes still at work are always the first ones, and so are their edges:
@@ -31,17 +31,17 @@ class Neighbours:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes there are, those without edges included."""
+        """The number of nodes, those without edges included."""
         return self.groups.num_groups
 
     @property
     def receiver(self) -> Int[Tensor, " edges"]:
-        """Where each edge goes."""
+        """The node that each edge points to."""
         return self.groups.index
 
     @cached_property
     def edge_index(self) -> Int[Tensor, " 2 edges"]:
-        """The edges in PyG's words."""
+        """The edges as PyG has them."""
         return torch.stack([self.source, self.receiver])
 
     @cached_property
@@ -60,14 +60,14 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class GraphLayout:
-    """Where nodes and graphs of a batch go: `x[layout.nodes]` has the largest graph first."""
+    """The order of nodes and graphs in a batch: `x[layout.nodes]` has the largest graph first."""
 
     sizes: Int[Tensor, " graphs"]
     """Nodes of each graph, from the largest to the smallest."""
     graphs: Int[Tensor, " graphs"]
-    """Which graph of the batch stands at each place."""
+    """The graph of the batch at each place."""
     nodes: Int[Tensor, " n"]
-    """Which node of the batch stands at each place."""
+    """The node of the batch at each place."""
     neighbours: Neighbours
 
     @classmethod
@@ -78,7 +78,7 @@ class GraphLayout:
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> "GraphLayout":
-        """From PyG's words, or a ValueError that says what is wrong with them."""
+        """Build a layout from PyG's arguments, or raise a ValueError about them."""
         if batch is None:
             batch = torch.zeros(num_nodes, dtype=torch.int64, device=edge_index.device)
             batch_size = 1 if batch_size is None else batch_size
@@ -94,7 +94,7 @@ class GraphLayout:
 
     @cached_property
     def groups(self) -> Groups:
-        """Which nodes sit together."""
+        """The nodes of each graph."""
         return Groups.from_sizes(self.sizes)
 
     @cached_property
@@ -121,7 +121,7 @@ def inverse(order: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
 
 
 def graphs_of(batch: Tensor, batch_size: int | None, num_nodes: int) -> Groups:
-    """Which nodes sit together in a graph, or a ValueError that says what is wrong with `batch`."""
+    """Group the nodes by graph, or raise a ValueError about `batch`."""
     if batch.numel() != num_nodes:
         raise ValueError(f"batch has {batch.numel()} entries, but there are {num_nodes} nodes")
     if bool((batch[1:] < batch[:-1]).any()):

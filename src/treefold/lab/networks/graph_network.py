@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from treefold.aggr import aggregator
 from treefold.fold import Groups
-from treefold.lab.networks.degrees import told_degrees
 from treefold.lab.networks.graph_layers import NormalizedTowers, PlainLayer, Surroundings
 from treefold.lab.networks.graph_layout import Neighbours, check_edges, graphs_of
 from treefold.lab.networks.input_layers import InputLayer, input_layer
-from treefold.lab.networks.tower_conv import TowerConv
+from treefold.lab.networks.tower_conv import TowerConv, with_mean_log_degree
 from treefold.lab.tasks import Categories, Numbers
 from treefold.shapes import Float, Shaped
 
@@ -75,7 +74,7 @@ class GraphNetwork(nn.Module):
     def surroundings(
         self, edge_index: Tensor, edge_attr: Tensor | None, graphs: Groups
     ) -> Surroundings:
-        """What all layers share of a batch."""
+        """Compute the inputs that all layers of a batch share."""
         by_receiver = Groups.from_index(edge_index[1], graphs.num_rows)
         source = edge_index[0].index_select(0, by_receiver.order)
         dtype = next(self.parameters()).dtype
@@ -128,7 +127,7 @@ def tower_network(
     """
     if num_layers < 1:
         raise ValueError(f"{num_layers} layers; expected 1 or more")
-    make = partial(aggregator, name, **told_degrees(name, mean_log_degree, options))
+    make = partial(aggregator, name, **with_mean_log_degree(name, mean_log_degree, options))
     width = 0 if edges is None else edge_channels
     layers: list[nn.Module] = [
         NormalizedTowers(TowerConv(channels, out, make, towers, divide, width), dropout)
@@ -151,7 +150,7 @@ def plain_network(
     **options: Any,
 ) -> GraphNetwork:
     """The network for MolHIV around the aggregator `name`: no messages, towers or edge features."""
-    options = told_degrees(name, mean_log_degree, options)
+    options = with_mean_log_degree(name, mean_log_degree, options)
     layers: list[nn.Module] = [
         PlainLayer(aggregator(name, channels, **options), channels, dropout)
         for _ in range(num_layers)

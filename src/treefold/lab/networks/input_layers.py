@@ -1,4 +1,4 @@
-"""From what nodes and edges carry to rows: embedded categories, or numbers through a linear map."""
+"""Features of nodes and edges as rows: embedded categories, or numbers through a linear map."""
 
 import torch
 from torch import Tensor, nn

@@ -16,17 +16,16 @@ from torch.nn import functional as F
 
 from treefold.aggr import AGGREGATORS, aggregator
 from treefold.lab.networks.convolutions import CONVOLUTIONS
-from treefold.lab.networks.degrees import told_degrees
 from treefold.lab.networks.dense import mlp
 from treefold.lab.networks.graph_layout import GraphLayout, inverse
 from treefold.lab.networks.readouts import AggregatorReadout, SizedSet2Set
-from treefold.lab.networks.tower_conv import TowerConv
+from treefold.lab.networks.tower_conv import TowerConv, with_mean_log_degree
 from treefold.names import by_name
 from treefold.shapes import Float
 
 SET2SET = "set2set"
 COPY_BIAS = -3.0
-"""Of an update gate that takes 95 % of a node's new state from its old one."""
+"""Bias of an update gate that takes 95 % of a node's new state from its old one."""
 
 
 class MultiTaskNetwork(nn.Module):
@@ -40,10 +39,10 @@ class MultiTaskNetwork(nn.Module):
     Answers pass a leaky ReLU, as in PNA's code, unless `linear_output`. A target whose mean is 0,
     such as the Laplacian, easily ends up on its flat side, and then nothing is learned of it. With
     PNA's initial weights a node's state is forgotten after some four layers, and it takes thousands
-    of steps to learn otherwise; `starts_as_copy` begins with a GRU that keeps it. Nor is it heard:
-    each layer of the head for nodes begins with weights that are too small by a factor of its
-    inputs, and until they have grown, the head for graphs, which has batch norm, has made the
-    states its own. `starts_loud` begins with He's weights there.
+    of steps to learn otherwise; `gru_copy_init` begins with a GRU that keeps it. And each layer of
+    the head for nodes begins with weights that are too small by a factor of its inputs: until they
+    have grown, only the head for graphs, which has batch norm, trains the states.
+    `node_head_he_init` begins with He's weights there.
 
     `first` and `next_` map (states, `Neighbours`) to new states; `readout` maps (states,
     `GraphLayout`) to `out_channels` numbers a graph.
@@ -59,20 +58,20 @@ class MultiTaskNetwork(nn.Module):
         node_targets: int = 3,
         graph_targets: int = 3,
         linear_output: bool = False,
-        starts_as_copy: bool = False,
-        starts_loud: bool = False,
+        gru_copy_init: bool = False,
+        node_head_he_init: bool = False,
     ) -> None:
         super().__init__()
         self.in_channels, self.channels = in_channels, channels
         self.first, self.next = first, next_
         self.gru = nn.GRUCell(channels, channels)
-        if starts_as_copy:
-            start_as_copy_(self.gru)
+        if gru_copy_init:
+            copy_init_(self.gru)
         self.readout = readout
         last = nn.Identity if linear_output else nn.LeakyReLU
         self.node_head = mlp([channels] * 3 + [node_targets], nn.LeakyReLU, last)
-        if starts_loud:
-            start_loud_(self.node_head)
+        if node_head_he_init:
+            he_init_(self.node_head)
         self.graph_head = mlp(
             [int(readout.out_channels), channels, channels, graph_targets],  # type: ignore[arg-type]
             nn.ReLU,
@@ -113,12 +112,12 @@ class MultiTaskNetwork(nn.Module):
 
 
 def num_layers(size: int) -> int:
-    """How many layers a graph of that many nodes gets."""
+    """The number of layers for a graph of that many nodes."""
     return max(1, size // 2)
 
 
 @torch.no_grad()
-def start_as_copy_(gru: nn.GRUCell) -> None:
+def copy_init_(gru: nn.GRUCell) -> None:
     """Let a GRU begin with its input as the new value, and with gates that prefer it.
 
     Biases begin at zero: others drive all states to one fixed point of tanh, where it is flat.
@@ -130,7 +129,7 @@ def start_as_copy_(gru: nn.GRUCell) -> None:
 
 
 @torch.no_grad()
-def start_loud_(head: nn.Module) -> None:
+def he_init_(head: nn.Module) -> None:
     """Let answers begin as large as the states they come from, with He's initial weights."""
     for module in head.modules():
         if isinstance(module, nn.Linear):
@@ -145,8 +144,8 @@ def multi_task_network(
     divide: bool = True,
     readout: str = SET2SET,
     linear_output: bool = False,
-    starts_as_copy: bool = False,
-    starts_loud: bool = False,
+    gru_copy_init: bool = False,
+    node_head_he_init: bool = False,
     in_channels: int = 2,
     mean_log_degree: float | None = None,
     **options: Any,
@@ -156,10 +155,10 @@ def multi_task_network(
     - `divide`: whether towers share the channels (PNA) or each has all (the paper, for learned
       aggregators). Towers of the first convolution always get all of the few input channels.
     - `readout`: `set2set`, or the name of an aggregator over the nodes of a graph.
-    - `linear_output`: without PNA's leaky ReLU behind the last layer of both heads.
-    - `starts_as_copy`: the GRU begins as nearly a copy of a node's old state.
-    - `starts_loud`: the head for nodes begins with answers as large as the states.
-    - `mean_log_degree`: δ of PNA's scalers, from the training graphs; others have no use for it.
+    - `linear_output`: without PNA's leaky ReLU after the last layer of both heads.
+    - `gru_copy_init`: the GRU begins as nearly a copy of a node's old state.
+    - `node_head_he_init`: the head for nodes begins with answers as large as the states.
+    - `mean_log_degree`: δ of PNA's scalers, from the training graphs; other aggregators ignore it.
     - `options`: of the aggregator, such as `associativity`.
     """
     known = {**CONVOLUTIONS, **AGGREGATORS}
@@ -172,7 +171,7 @@ def multi_task_network(
         first = CONVOLUTIONS[name](in_channels, channels)
         next_ = CONVOLUTIONS[name](channels, channels)
     else:
-        make = partial(aggregator, name, **told_degrees(name, mean_log_degree, options))
+        make = partial(aggregator, name, **with_mean_log_degree(name, mean_log_degree, options))
         first = TowerConv(in_channels, channels, make, towers, divide=False)
         next_ = TowerConv(channels, channels, make, towers, divide)
     pool = (
@@ -187,6 +186,6 @@ def multi_task_network(
         next_,
         pool,
         linear_output=linear_output,
-        starts_as_copy=starts_as_copy,
-        starts_loud=starts_loud,
+        gru_copy_init=gru_copy_init,
+        node_head_he_init=node_head_he_init,
     )

@@ -52,7 +52,7 @@ class SetNetwork(nn.Module):
 class OracleNetwork(nn.Module):
     """The exact monoid of a task in the place of a network: right from the start, nothing to learn.
 
-    Its one parameter does nothing, so that optimisers and checkpoints have something to hold.
+    Its one parameter does nothing; optimisers and checkpoints need one.
     """
 
     def __init__(self, task: SetTask) -> None:

@@ -5,6 +5,7 @@ scaled aggregates its PNA, and with a learned one what the paper tests.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +37,7 @@ class TowerLinear(nn.Module):
         return to_each(x, self.weight) + self.bias
 
     def extra_repr(self) -> str:
-        """What `print` says between the brackets."""
+        """Show the sizes when the module is printed."""
         towers, in_channels, out_channels = self.weight.shape
         return f"{in_channels}, {out_channels}, towers={towers}"
 
@@ -49,7 +50,7 @@ class TowerConv(nn.Module):
     - `divide`: give each tower its share of the input's channels. If not, each gets all of them,
       and its messages are as wide as the input.
     - `edge_channels`: how wide the rows of edges are, which every tower gets in full; 0 if edges
-      carry nothing.
+      have no features.
 
     A message is a linear map of (receiver, source, edge). PNA's released code for the multi-task
     benchmark hands max and min the pair the other way round, mean and std as here; here all
@@ -91,7 +92,7 @@ class TowerConv(nn.Module):
     def updated(
         self, x: Float[Tensor, " n inputs"], neighbours: Neighbours, edges: EdgeRows | None = None
     ) -> Float[Tensor, " n outputs"]:
-        """What the towers make of all nodes, side by side, not mixed yet."""
+        """Update all nodes in each tower, side by side, not mixed yet."""
         aggregated = self._aggregate(self.messages(x, neighbours, edges), neighbours)
         own = self._shares(x) if self.divide else x.unsqueeze(1).expand(-1, self.towers, -1)
         updated: Tensor = self.update(torch.cat([own, aggregated], -1))
@@ -103,7 +104,7 @@ class TowerConv(nn.Module):
     def messages(
         self, x: Float[Tensor, " n inputs"], neighbours: Neighbours, edges: EdgeRows | None = None
     ) -> Float[Tensor, " edges towers channels"]:
-        """What each tower has to aggregate."""
+        """Compute the messages that each tower aggregates."""
         if (edges is None) != (self.edge_channels == 0):
             given = "none" if edges is None else "some"
             raise ValueError(f"edge_channels is {self.edge_channels}, but rows of edges: {given}")
@@ -151,3 +152,12 @@ def to_all(
     """The same rows times each tower's matrix."""
     product = x @ weight.transpose(0, 1).flatten(1)
     return product.view(len(x), *weight.shape[::2])
+
+
+def with_mean_log_degree(
+    name: str, mean_log_degree: float | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    """The options of the aggregator `name`, for PNA with δ of its scalers; options win over it."""
+    if name != "pna" or mean_log_degree is None:
+        return options
+    return {"mean_log": mean_log_degree, **options}

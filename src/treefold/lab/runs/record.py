@@ -20,6 +20,11 @@ VERSION = 1
 _RETIRED = (("task", "max_evaluation_size"),)
 """Part and name of what old recipes hold though it never decided anything: left out where a record
 is read, so that the old and the new record of a recipe are the same."""
+_RENAMED = {
+    ("model", "starts_as_copy"): "gru_copy_init",
+    ("model", "starts_loud"): "node_head_he_init",
+}
+"""Part and name in old recipes, and the name today."""
 
 Status: TypeAlias = Literal["running", "stopped", "finished", "failed"]
 
@@ -107,7 +112,7 @@ class Record:
             )
         if missing := sorted(required - found.keys()):
             raise UnreadableRecord(f"{path} lacks {missing}; it is incomplete")
-        return cls(**{**found, "recipe": _without_retired(found["recipe"])})
+        return cls(**{**found, "recipe": _with_names_of_today(found["recipe"])})
 
 
 def as_json(recipe: dict[str, Any]) -> dict[str, Any]:
@@ -116,12 +121,19 @@ def as_json(recipe: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _without_retired(recipe: Any) -> Any:
-    for part, name in _RETIRED:
-        if isinstance(recipe, dict) and isinstance(recipe.get(part), dict):
-            kept = {key: value for key, value in recipe[part].items() if key != name}
-            recipe = {**recipe, part: kept}
-    return recipe
+def _with_names_of_today(recipe: Any) -> Any:
+    if not isinstance(recipe, dict):
+        return recipe
+    return {
+        part: {
+            _RENAMED.get((part, name), name): value
+            for name, value in entries.items()
+            if (part, name) not in _RETIRED
+        }
+        if isinstance(entries, dict)
+        else entries
+        for part, entries in recipe.items()
+    }
 
 
 def found_record(folder: Path) -> Record | None:

@@ -1,6 +1,3 @@
-from .bits import from_bits as from_bits
-from .bits import to_bits as to_bits
-from .multitask.assembly import label_graph as label_graph
 from .multitask.baseline import DegreeAverages as DegreeAverages
 from .multitask.baseline import constant_baseline as constant_baseline
 from .multitask.baseline import degree_averages as degree_averages
@@ -9,16 +6,11 @@ from .multitask.baseline import target_means as target_means
 from .multitask.families import FAMILIES as FAMILIES
 from .multitask.graph_data import TARGETS as TARGETS
 from .multitask.graph_data import GraphData as GraphData
-from .multitask.graph_data import LabelledGraph as LabelledGraph
-from .multitask.pyg import MultiTaskGraph as MultiTaskGraph
-from .multitask.pyg import to_pyg as to_pyg
 from .multitask.scores import Scores as Scores
 from .multitask.scores import score as score
 from .multitask.task import MultiTask as MultiTask
 from .multitask.variants import EXTRAPOLATION_SIZES as EXTRAPOLATION_SIZES
 from .multitask.variants import VARIANTS as VARIANTS
-from .ragged import rows_of as rows_of
-from .ragged import starts as starts
 from .realworld.build_superpixels import build_superpixels as build_superpixels
 from .realworld.build_zinc import build_zinc as build_zinc
 from .realworld.building import LEFT_OUT as LEFT_OUT
@@ -30,6 +22,7 @@ from .realworld.fetching import Fetched as Fetched
 from .realworld.fetching import fetch as fetch
 from .realworld.folders import MissingData as MissingData
 from .realworld.folders import data_folder as data_folder
+from .realworld.graphs import SPLITS as SPLITS
 from .realworld.graphs import GraphBatch as GraphBatch
 from .realworld.graphs import GraphStore as GraphStore
 from .realworld.graphs import average_log_degree as average_log_degree
@@ -44,11 +37,14 @@ from .realworld.tasks import MNIST as MNIST
 from .realworld.tasks import ZINC as ZINC
 from .realworld.tasks import MolHIV as MolHIV
 from .set_data import SetData as SetData
+from .set_data import rows_of as rows_of
+from .set_data import starts as starts
 from .set_task import SetTask as SetTask
+from .set_task import from_bits as from_bits
+from .set_task import to_bits as to_bits
 from .set_tasks import SET_TASKS as SET_TASKS
 from .set_tasks import CountOdd as CountOdd
 from .set_tasks import KthSmallest as KthSmallest
 from .set_tasks import MostFrequent as MostFrequent
 from .set_tasks import SumParity as SumParity
 from .set_tasks import Xor as Xor
-from .splits import SPLITS as SPLITS

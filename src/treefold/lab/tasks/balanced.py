@@ -1,7 +1,7 @@
-"""Multisets whose answers are spread evenly, so that guessing gains nothing.
+"""Multisets whose answers are balanced: guessing gains nothing.
 
 Uniform integers make some answers common: of 1,000 integers from 0..255, the second smallest is
-nearly always 0, and a network that says so without looking seems to be right.
+nearly always 0, and a network that always answers 0 seems to be right.
 """
 
 import torch
@@ -33,7 +33,7 @@ def planted_kth_smallest(
 
 
 def picked_evenly(task: SetTask, size: int, generator: torch.Generator) -> SetData:
-    """Uniform sets of one size, picked so that all answers are as frequent as each other.
+    """Uniform sets of one size, picked to make all answers equally frequent.
 
     For tasks all of whose answers occur among uniform sets; one that hardly ever does makes this
     give up with an error.

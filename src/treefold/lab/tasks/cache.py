@@ -1,4 +1,4 @@
-"""Arrays kept on the disk: built once, checked each time, built again if they are not whole."""
+"""Arrays cached on the disk: built once, checked each time, built again if they are damaged."""
 
 import hashlib
 import io
@@ -13,7 +13,7 @@ import numpy as np
 from treefold.atomic import check_writable, write_atomically
 
 VERSION = 1
-"""Of the file and of what is in it: a new one makes old files be built again."""
+"""Version of the file and its content: files of other versions are built again."""
 
 _log = logging.getLogger("treefold")
 
@@ -46,7 +46,7 @@ def cached_arrays(path: Path, build: Callable[[], Arrays], *, compressed: bool =
 
 
 class _Unusable(Exception):
-    """What is wrong with a file."""
+    """A file cannot be used; the message is the reason."""
 
 
 def _sealed(arrays: Arrays, compressed: bool) -> bytes:

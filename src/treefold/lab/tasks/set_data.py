@@ -6,8 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from treefold.fold import Groups
-from treefold.lab.tasks.ragged import rows_of, starts
+from treefold.fold import Groups, places_within
 from treefold.shapes import Int
 
 
@@ -24,7 +23,7 @@ class SetData:
 
     @cached_property
     def groups(self) -> Groups:
-        """Which values sit together."""
+        """The values of each set."""
         return Groups.from_sizes(self.sizes)
 
     @cached_property
@@ -39,3 +38,21 @@ class SetData:
     def to(self, device: torch.device | str) -> "SetData":
         """The same multisets on another device."""
         return SetData(self.values.to(device), self.sizes.to(device), self.answers.to(device))
+
+
+def starts(sizes: Int[Tensor, " groups"]) -> Int[Tensor, " groups"]:
+    """The first row of each group, where each group has so many consecutive rows."""
+    return sizes.cumsum(0) - sizes
+
+
+def rows_of(
+    sizes: Int[Tensor, " groups"],
+    chosen: Int[Tensor, " chosen"],
+    first: Int[Tensor, " groups"] | None = None,
+) -> Int[Tensor, " n"]:
+    """The rows of the chosen groups, one group after the other, without a loop.
+
+    `first` is `starts(sizes)`, for those who have it already.
+    """
+    lengths, first = sizes[chosen], starts(sizes) if first is None else first
+    return torch.repeat_interleave(first[chosen], lengths) + places_within(lengths)

@@ -9,7 +9,7 @@ from torch import Tensor
 from treefold.algebra import ExactMonoid, State
 from treefold.fold import plan_tree, tree_reduce
 from treefold.lab.tasks.set_data import SetData
-from treefold.shapes import Int
+from treefold.shapes import Int, Shaped
 
 BALANCED = 1 << 19
 
@@ -20,7 +20,7 @@ class SetTask(ABC):
 
     The sizes are the paper's (subsec:2min): training sets of U(1, 16) integers, validation sets of
     32; evaluation sets have whatever size is asked for. Everything is drawn from a seed; training,
-    validation and each evaluation size have streams of their own.
+    validation and each evaluation size have their own streams.
     """
 
     bits: int = 8
@@ -48,12 +48,12 @@ class SetTask(ABC):
 
     @property
     def answer_bits(self) -> int:
-        """How many bits an answer has."""
+        """The number of bits of an answer."""
         return self.bits
 
     @property
     def num_values(self) -> int:
-        """How many different integers there are."""
+        """The number of different integers."""
         return 1 << self.bits
 
     def encode(self, values: Int[Tensor, " n"]) -> State:
@@ -61,7 +61,7 @@ class SetTask(ABC):
         return self.monoid.encode(values)
 
     def answer(self, state: State) -> Int[Tensor, " sets"]:
-        """What a state of the monoid says, in `answer_bits` bits."""
+        """Decode a state of the monoid to an answer of `answer_bits` bits."""
         answer: Tensor = self.monoid.decode(state)
         return answer
 
@@ -99,8 +99,20 @@ class SetTask(ABC):
 
 
 def stream(seed: int, number: int) -> torch.Generator:
-    """A generator of its own for each part of the data of a seed.
+    """Make the generator of one part of the data of a seed.
 
     0 is training, 1 validation, 1 + n evaluation at size n, `BALANCED` + n the balanced one.
     """
     return torch.Generator().manual_seed((seed << 20) + number)
+
+
+def to_bits(numbers: Int[Tensor, " *n"], bits: int) -> Int[Tensor, " *n bits"]:
+    """Binary digits, the lowest first."""
+    places = torch.arange(bits, device=numbers.device)
+    return (numbers.unsqueeze(-1) >> places) & 1
+
+
+def from_bits(digits: Shaped[Tensor, " *n bits"]) -> Int[Tensor, " *n"]:
+    """The integers with these binary digits, the lowest first."""
+    places = torch.arange(digits.shape[-1], device=digits.device)
+    return (digits.long() << places).sum(-1)

@@ -1,4 +1,4 @@
-"""The set tasks by name: what separates aggregators, from easy for sums to hard for all."""
+"""The set tasks by name, from easy for sums to hard for all aggregators."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ from treefold.shapes import Int
 class KthSmallest(SetTask):
     """The k-th smallest integer, counting repetitions; for k = 2 the paper's 2nd-minimum.
 
-    Of a set with fewer than k integers it is infinity in the monoid, which `bits` bits cannot say.
-    `saturate` makes it the largest integer, 255 (the paper does not say what it does); otherwise
+    Of a set with fewer than k integers it is infinity in the monoid, which `bits` bits cannot hold.
+    `saturate` makes it the largest integer, 255 (the paper does not specify this); otherwise
     it is the largest integer of the set, as if sets could not run out.
     """
 
@@ -55,7 +55,7 @@ class KthSmallest(SetTask):
 
 @dataclass(frozen=True)
 class SumParity(SetTask):
-    """Whether the sum is odd."""
+    """The parity of the sum: 1 if it is odd."""
 
     @property
     def monoid(self) -> ExactMonoid:
@@ -70,7 +70,7 @@ class SumParity(SetTask):
 
 @dataclass(frozen=True)
 class CountOdd(SetTask):
-    """How many integers are odd, modulo m."""
+    """The number of odd integers, modulo m."""
 
     m: int = 5
 
@@ -100,7 +100,7 @@ class MostFrequent(SetTask):
 
     @property
     def monoid(self) -> ExactMonoid:
-        """How often each integer occurs."""
+        """The count of each integer."""
         return Mode(self.num_values)
 
     def balanced(self, size: int, seed: int) -> SetData:

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treefold.lab.tasks.multitask.families import FAMILIES, Seeded, draw_family
-from treefold.lab.tasks.multitask.power_law_tree import power_law_tree
+from treefold.lab.tasks.multitask.families import (
+    FAMILIES,
+    Seeded,
+    draw_family,
+    power_law_tree,
+)
 
 BY_NAME = {family.name: family for family in FAMILIES}
 sizes, seeds = st.integers(2, 40), st.integers(0, 2**20)

@@ -1,18 +1,31 @@
-"""Labelled graphs: taken, cut by size, one by one, and as PyG's."""
+"""Labelled graphs: taken, cut by size and one by one."""
+
+from types import SimpleNamespace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_geometric.data import Batch
-from torch_geometric.loader import DataLoader
 
-from treefold.lab.tasks.multitask import TARGETS, MultiTask, to_pyg
+from treefold.lab.tasks import TARGETS, MultiTask
 from treefold.lab.tasks.multitask.assembly import assemble
 from treefold.lab.tasks.multitask.drawn import draw_graphs
 
 DRAWN = draw_graphs((4, 6, 5), 4, counter=77)
 DATA = assemble(DRAWN, "published")
+
+
+def one_by_one(data):
+    """Each graph on its own, found by the graph of each node."""
+    for number in range(len(data)):
+        nodes = data.groups.index == number
+        edges = data.edge_index[:, nodes[data.edge_index[0]]] - nodes.nonzero()[0]
+        yield SimpleNamespace(
+            x=data.x[nodes],
+            edge_index=edges,
+            node_y=data.node_y[nodes],
+            graph_y=data.graph_y[number],
+        )
 
 
 def same(graph, other):
@@ -25,8 +38,8 @@ def same(graph, other):
 def test_the_graphs_are_those_that_were_drawn():
     assert DATA.sizes.tolist() == [4] * 4 + [6] * 4 + [5] * 4
     start = pair = 0
-    for number, graph in enumerate(DATA.graphs()):
-        n, num_pairs = graph.num_nodes, int(DRAWN.num_edges[number])
+    for number, graph in enumerate(one_by_one(DATA)):
+        n, num_pairs = len(graph.x), int(DRAWN.num_edges[number])
         pairs = DRAWN.edges[pair : pair + num_pairs].tolist()
         assert graph.edge_index.T.tolist() == sorted([*pairs, *([b, a] for a, b in pairs)])
         assert graph.x[:, 0].nonzero().tolist() == [[DRAWN.sources[number]]]
@@ -39,17 +52,17 @@ def test_the_graphs_are_those_that_were_drawn():
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, len(DATA) - 1)))
 def test_taken_graphs_are_the_graphs_with_these_numbers(numbers):
-    taken, all_graphs = DATA.take(torch.tensor(numbers, dtype=torch.int64)), DATA.graphs()
+    taken, all_graphs = DATA.take(torch.tensor(numbers, dtype=torch.int64)), [*one_by_one(DATA)]
     assert len(taken) == len(numbers)
-    assert all(same(g, all_graphs[n]) for g, n in zip(taken.graphs(), numbers, strict=True))
+    assert all(same(g, all_graphs[n]) for g, n in zip(one_by_one(taken), numbers, strict=True))
     assert taken.families.tolist() == [DRAWN.families[n] for n in numbers]
 
 
 def test_batches_by_size_hold_every_graph_once_and_the_smallest_come_first():
     batches = DATA.by_size()
     assert [batch.sizes.unique().tolist() for batch in batches] == [[4], [5], [6]]
-    graphs, order = DATA.graphs(), [*range(4), *range(8, 12), *range(4, 8)]
-    together = [graph for batch in batches for graph in batch.graphs()]
+    graphs, order = [*one_by_one(DATA)], [*range(4), *range(8, 12), *range(4, 8)]
+    together = [graph for batch in batches for graph in one_by_one(batch)]
     assert all(same(g, graphs[n]) for g, n in zip(together, order, strict=True))
 
 
@@ -58,18 +71,6 @@ def test_degrees_count_neighbours():
     for end in DATA.edge_index[1].tolist():
         degrees[end] += 1
     assert torch.equal(DATA.degrees, degrees)
-
-
-def test_a_batch_of_pyg_is_the_same_as_taking_the_graphs():
-    graphs = to_pyg(DATA)
-    assert graphs[0].graph_y.shape == (3,)
-    assert graphs[0].num_nodes == 4
-    batch, taken = Batch.from_data_list([graphs[9], graphs[2]]), DATA.take(torch.tensor([9, 2]))
-    assert same(batch, taken)
-    assert torch.equal(batch.batch, taken.groups.index)
-    loaded = next(iter(DataLoader(graphs, batch_size=len(graphs))))
-    assert same(loaded, DATA)
-    assert loaded.graph_y.shape == (12, 3)
 
 
 def test_everything_moves_to_a_device():

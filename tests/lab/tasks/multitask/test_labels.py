@@ -1,4 +1,4 @@
-"""Labels: every answer against networkx, and graphs at the edge of what is defined."""
+"""Labels: every answer against networkx, and graphs without edges."""
 
 import math
 
@@ -9,8 +9,9 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treefold.lab.tasks.multitask import VARIANTS, label_graph
+from treefold.lab.tasks import VARIANTS
 from treefold.lab.tasks.multitask.labels import label
+from treefold.lab.tasks.multitask.variants import graph_targets
 
 
 def labels_of(graphs, seed=0):
@@ -67,55 +68,31 @@ def test_the_published_label_is_that_of_squaring_the_adjacency_matrix(n, density
     assert published.item() == bool((power > 0).all())
 
 
+def graph_answers(graph, variant):
+    labels, *_ = labels_of([graph])
+    of_graph = (labels.connected, labels.bipartite, labels.diameter, labels.spectral_radius)
+    return graph_targets(VARIANTS[variant], *of_graph)[0].tolist()
+
+
 def test_variants_differ_on_bipartite_graphs_only():
-    both_ways = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    triangle = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
-    for edges, published in ((both_ways, 0.0), (triangle, 1.0)):
-        for variant, connected in (("published", published), ("corrected", 1.0)):
-            assert label_graph(edges, torch.rand(3), 0, variant).graph_y[0] == connected
+    for graph, published in ((nx.path_graph(3), 0.0), (nx.complete_graph(3), 1.0)):
+        assert graph_answers(graph, "published")[0] == published
+        assert graph_answers(graph, "corrected")[0] == 1.0
 
 
 def test_one_node_and_graphs_without_edges_have_defined_labels():
-    no_edges = torch.empty(2, 0, dtype=torch.int64)
-    one = label_graph(no_edges, torch.tensor([0.5]), 0, "corrected")
-    assert one.x.tolist() == [[1.0, 0.5]]
-    assert one.node_y.tolist() == [[0.0, 0.0, 0.0]]
-    assert one.graph_y.tolist() == [1.0, 0.0, 0.0]
-    assert label_graph(no_edges, torch.tensor([0.5]), 0).graph_y.tolist() == [0.0, 0.0, 0.0]
-    three = label_graph(no_edges, torch.rand(3), 2, "corrected")
-    assert three.node_y.tolist() == [[0.0, 0.0, 0.0]] * 3
-    assert three.graph_y.tolist() == [0.0, 0.0, 0.0]
+    assert graph_answers(nx.empty_graph(1), "corrected") == [1.0, 0.0, 0.0]
+    assert graph_answers(nx.empty_graph(1), "published") == [0.0, 0.0, 0.0]
+    assert graph_answers(nx.empty_graph(3), "corrected") == [0.0, 0.0, 0.0]
+    labels, *_ = labels_of([nx.empty_graph(3)])
+    for of_nodes in (labels.distance, labels.eccentricity, labels.laplacian):
+        assert of_nodes.tolist() == [[0.0, 0.0, 0.0]]
 
 
-def test_a_graph_of_your_own_is_labelled_and_its_edges_are_sorted_and_counted_once():
-    edges = torch.tensor([[2, 1, 1, 0, 1], [1, 2, 0, 1, 2]])  # the path 0 - 1 - 2
-    graph = label_graph(edges, torch.tensor([0.25, 0.5, 1.0]), 0)
-    assert graph.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
-    assert graph.x.tolist() == [[1.0, 0.25], [0.0, 0.5], [0.0, 1.0]]
-    assert graph.node_y.tolist() == [[0.0, 2.0, -0.25], [1.0, 1.0, -0.25], [2.0, 2.0, 0.5]]
-    assert graph.graph_y.tolist() == pytest.approx([0.0, 2.0, math.sqrt(2)])
-    assert graph.num_nodes == 3
-
-
-EDGE = torch.tensor([[0, 1], [1, 0]])
-
-
-@pytest.mark.parametrize(
-    ("edge_index", "values", "source", "variant", "message"),
-    [
-        (EDGE[:, :1], torch.rand(2), 0, "published", "edge 0 -> 1 but not 1 -> 0.*to_undirected"),
-        (torch.tensor([[1], [1]]), torch.rand(2), 0, "published", "node 1 to itself.*remove_self"),
-        (EDGE, torch.rand(1), 0, "published", "names node 1, but there are 1 nodes"),
-        (EDGE - 1, torch.rand(2), 0, "published", "names node -1, but there are 2"),
-        (EDGE, torch.rand(2), 2, "published", "source is node 2; expected one from 0 to 1"),
-        (EDGE, torch.tensor([0.5, math.nan]), 0, "published", "value is not finite"),
-        (EDGE, torch.rand(2), 0, "fixed", "unknown variant 'fixed'"),
-        (EDGE, torch.rand(2, 1), 0, "published", r"values have shape \(2, 1\)"),
-        (EDGE[0], torch.rand(2), 0, "published", r"of shape \(2,\); expected integers of shape"),
-        (EDGE.double(), torch.rand(2), 0, "published", "edge_index is torch.float64"),
-        (EDGE[:, :0], torch.rand(0), 0, "published", "with at least one node"),
-    ],
-)
-def test_what_has_no_labels_is_refused(edge_index, values, source, variant, message):
-    with pytest.raises(ValueError, match=message):
-        label_graph(edge_index, values, source, variant)
+def test_a_path_of_three_has_the_labels_known_by_hand():
+    adjacency = torch.from_numpy(nx.to_numpy_array(nx.path_graph(3), dtype=bool))[None]
+    labels = label(adjacency, torch.tensor([[0.25, 0.5, 1.0]]).double(), torch.tensor([0]))
+    assert labels.distance.tolist() == [[0.0, 1.0, 2.0]]
+    assert labels.eccentricity.tolist() == [[2.0, 1.0, 2.0]]
+    assert labels.laplacian.tolist() == [[-0.25, -0.25, 0.5]]
+    assert labels.spectral_radius.tolist() == pytest.approx([math.sqrt(2)])

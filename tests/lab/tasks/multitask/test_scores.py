@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from treefold.lab.tasks.multitask import (
+from treefold.lab.tasks import (
     TARGETS,
     GraphData,
     Scores,

@@ -13,7 +13,7 @@ pytest.importorskip("rdkit")
 
 from torch_geometric import datasets
 
-from treefold.lab.tasks.realworld import ZINC
+from treefold.lab.tasks import ZINC
 from treefold.lab.tasks.realworld.build_zinc import build_zinc
 from treefold.lab.tasks.realworld.molecules import ATOMS, Chem, excess_ring_length, read_molecule
 

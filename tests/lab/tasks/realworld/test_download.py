@@ -71,7 +71,7 @@ def test_a_file_of_unknown_length_needs_a_sum(tmp_path):
         handler.start()
         handler.wfile.write(CONTENT)
 
-    assert_refused(answer, tmp_path, "does not say how long it is")
+    assert_refused(answer, tmp_path, "does not announce its length")
     with loopback.serving(answer) as server:
         assert get(server, tmp_path, sha256=SUM)[0] == SUM
 

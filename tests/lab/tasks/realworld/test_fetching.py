@@ -14,7 +14,7 @@ import loopback
 import pytest
 
 from treefold.lab.cli.data import fetch_data
-from treefold.lab.tasks.realworld import (
+from treefold.lab.tasks import (
     GRAPH_TASKS,
     ZINC,
     DownloadError,
@@ -155,7 +155,7 @@ def test_what_is_not_the_archive_is_refused_and_can_be_fetched_later(
     with pytest.raises(DownloadError, match=message):
         fetch("molhiv", tmp_path)
     assert files(tmp_path).keys() == {RECEIPTS}
-    with pytest.raises(MissingData, match="not fetched to the end"):
+    with pytest.raises(MissingData, match="not fetched completely"):
         MolHIV().split("val", tmp_path)
     publish("molhiv", loopback.whole(archive(few)))
     fetch("molhiv", tmp_path)

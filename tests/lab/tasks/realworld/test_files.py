@@ -9,7 +9,7 @@ import pickle
 import pytest
 import torch
 
-from treefold.lab.tasks.realworld import GRAPH_TASKS, MNIST, ZINC, MolHIV, RefusedFile
+from treefold.lab.tasks import GRAPH_TASKS, MNIST, ZINC, MolHIV, RefusedFile
 from treefold.lab.tasks.realworld.plain_pickle import load_plain
 
 PICKLE = "ZINC/raw/val.pickle"

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treefold.lab.tasks.realworld import GraphStore
+from treefold.lab.tasks import GraphStore
 from treefold.lab.tasks.realworld.arrays import RawGraph, stacked
 
 

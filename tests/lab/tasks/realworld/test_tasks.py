@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch_geometric import datasets
 
-from treefold.lab.tasks.realworld import (
+from treefold.lab.tasks import (
     CIFAR10,
     GRAPH_TASKS,
     MNIST,

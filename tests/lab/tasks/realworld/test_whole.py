@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from treefold.lab.tasks.realworld import ZINC, MolHIV
+from treefold.lab.tasks import ZINC, MolHIV
 
 
 def test_molhiv_has_the_published_graphs_and_active_molecules(whole):

@@ -1,14 +1,13 @@
-"""From drawn graphs, or a graph of your own, to inputs and targets."""
+"""From drawn graphs to inputs and targets."""
 
 import torch
 from torch import Tensor
 
 from treefold.lab.tasks.multitask.drawn import DrawnGraphs
-from treefold.lab.tasks.multitask.graph_data import GraphData, LabelledGraph
-from treefold.lab.tasks.multitask.labels import label
+from treefold.lab.tasks.multitask.graph_data import GraphData
 from treefold.lab.tasks.multitask.variants import VARIANTS, graph_targets
 from treefold.names import by_name
-from treefold.shapes import Bool, Float, Int, Shaped
+from treefold.shapes import Float, Int
 
 
 def assemble(drawn: DrawnGraphs, variant: str) -> GraphData:
@@ -44,53 +43,6 @@ def normalised(
         num_edges=data.num_edges,
         families=data.families,
     )
-
-
-def label_graph(
-    edge_index: Shaped[Tensor, " *_"],
-    values: Float[Tensor, " *n"],
-    source: int,
-    variant: str = "published",
-) -> LabelledGraph:
-    """A graph of your own with its targets, not normalised and in double.
-
-    Repeated edges count once. A graph without edges is fine, and so is one node: its distances,
-    Laplacian feature and spectral radius are 0. Self-loops, edges in one direction only and a
-    graph without nodes are refused.
-    """
-    if values.dim() != 1:
-        raise ValueError(f"values have shape {tuple(values.shape)}; expected one for each node")
-    adjacency = adjacency_of(edge_index, len(values)).unsqueeze(0)
-    values = values.double()
-    labels = label(adjacency, values.unsqueeze(0), torch.tensor([source]))
-    chosen = by_name(VARIANTS, variant, "variant")
-    of_graph = (labels.connected, labels.bipartite, labels.diameter, labels.spectral_radius)
-    is_source = torch.zeros_like(values)
-    is_source[source] = 1
-    return LabelledGraph(
-        x=torch.stack([is_source, values], 1),
-        edge_index=adjacency[0].nonzero().T.contiguous(),
-        node_y=torch.cat([labels.distance, labels.eccentricity, labels.laplacian]).T.contiguous(),
-        graph_y=graph_targets(chosen, *of_graph)[0],
-    )
-
-
-def adjacency_of(edge_index: Shaped[Tensor, " *_"], num_nodes: int) -> Bool[Tensor, " n n"]:
-    """Which node has an edge to which; repeated edges count once."""
-    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
-        raise ValueError(
-            f"edge_index is {edge_index.dtype} of shape {tuple(edge_index.shape)}; "
-            "expected integers of shape [2, edges]"
-        )
-    edge_index = edge_index.long()
-    if bool((missing := (edge_index < 0) | (edge_index >= num_nodes)).any()):
-        raise ValueError(
-            f"edge_index names node {int(edge_index[missing][0])}, but there are {num_nodes} "
-            "nodes; number them from 0 and give each a value"
-        )
-    adjacency = torch.zeros(num_nodes, num_nodes, dtype=torch.bool)
-    adjacency[edge_index[0], edge_index[1]] = True
-    return adjacency
 
 
 def _both_directions(edges: Int[Tensor, " 2 pairs"]) -> Int[Tensor, " 2 edges"]:

@@ -1,4 +1,4 @@
-"""What the training graphs tell: maxima, degree averages, and the constant-mean baseline."""
+"""Statistics of the training graphs: maxima, degree averages, the constant-mean baseline."""
 
 from dataclasses import dataclass
 
@@ -15,11 +15,11 @@ class DegreeAverages:
     """Averages over the nodes of each size, then over sizes."""
 
     linear: float
-    """Of the degree."""
+    """The mean degree."""
     logarithmic: float
-    """Of ln(degree + 1): δ of PNA's scalers."""
+    """The mean of ln(degree + 1): δ of PNA's scalers."""
     exponential: float
-    """Of e^(1 / degree) - 1."""
+    """The mean of e^(1 / degree) - 1."""
 
 
 def degree_averages(data: GraphData) -> DegreeAverages:
@@ -27,7 +27,7 @@ def degree_averages(data: GraphData) -> DegreeAverages:
     if bool((data.degrees == 0).any()):
         node = int((data.degrees == 0).nonzero()[0])
         raise ValueError(
-            f"node {node} has no edge, so that 1 / degree is not defined; expected graphs without "
+            f"node {node} has no edge, and 1 / degree is not defined; expected graphs without "
             "isolated nodes: leave such graphs out"
         )
     degree = data.degrees.double()

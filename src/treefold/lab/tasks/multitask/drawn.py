@@ -1,4 +1,4 @@
-"""Drawn graphs with every label, in a few arrays: what is kept on the disk."""
+"""Drawn graphs with every label, in the arrays that are cached on the disk."""
 
 from dataclasses import dataclass, fields
 
@@ -14,8 +14,8 @@ from treefold.shapes import Float, Int
 class DrawnGraphs:
     """Graphs one after the other, labels in double and not normalised.
 
-    Both meanings of "connected" follow from the two columns there are, so that all variants of the
-    task share one file.
+    Both meanings of "connected" follow from two of the columns: all variants of the task share one
+    file.
     """
 
     sizes: Int[np.ndarray, " graphs"]
@@ -30,9 +30,9 @@ class DrawnGraphs:
     graph_labels: Float[np.ndarray, " graphs 4"]
     """Connected, bipartite, diameter, spectral radius."""
     counter: Int[np.ndarray, ""]
-    """The seed of the last graph: the next split goes on from here."""
+    """The seed of the last graph: the next split continues from here."""
     rejected: Int[np.ndarray, ""]
-    """How many attempts had an isolated node."""
+    """The number of attempts with an isolated node."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays by name."""

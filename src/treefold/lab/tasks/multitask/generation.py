@@ -6,8 +6,9 @@ import networkx as nx
 import numpy as np
 
 from treefold.lab.tasks.multitask.families import FAMILIES, Seeded, draw_family
-from treefold.lab.tasks.multitask.perturbation import perturb
 from treefold.shapes import Bool, Float
+
+KEEP = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,3 +63,30 @@ def _attempt(
     values = seeded.numpy.uniform(0.0, 1.0, n)
     noise = seeded.numpy.uniform(0.0, 0.5, (n, n))
     return perturb(nx.to_numpy_array(graph, nodes, dtype=bool), noise), values
+
+
+def perturb(
+    adjacency: Bool[np.ndarray, " n n"], noise: Float[np.ndarray, " n n"]
+) -> Bool[np.ndarray, " n n"]:
+    """The graph with some edges removed and some added, as `noise` from U[0, 0.5) decides.
+
+    A pair's number is the sum of its two entries of `noise`: below one threshold an edge stays,
+    below another a missing edge comes. PNA means these as probabilities, but the sum is triangular
+    on [0, 1): an edge goes with probability 2 (1 - 0.9)² = 0.02, not 0.1. Both our variants do it
+    as PNA does.
+    """
+    keep, add = _thresholds(adjacency)
+    of_pair = noise + noise.T
+    perturbed: np.ndarray = np.where(adjacency, of_pair < keep, of_pair < add)
+    np.fill_diagonal(perturbed, False)
+    return perturbed
+
+
+def _thresholds(adjacency: Bool[np.ndarray, " n n"]) -> tuple[float, float]:
+    """The thresholds below which an edge stays, and below which a missing edge comes."""
+    n = len(adjacency)
+    edges = adjacency.sum() / 2
+    missing = n * (n - 1) / 2 - edges
+    if edges > missing:
+        return KEEP + (1 - KEEP) * (edges - missing) / edges, 1 - KEEP
+    return KEEP, (1 - KEEP) * edges / missing if missing else 0.0

@@ -7,26 +7,11 @@ import torch
 from torch import Tensor
 
 from treefold.fold import Groups
-from treefold.lab.tasks.ragged import rows_of, starts
+from treefold.lab.tasks.set_data import rows_of, starts
 from treefold.shapes import Float, Int
 
 TARGETS = ("sssp", "eccentricity", "laplacian", "connected", "diameter", "spectral-radius")
 """The three targets of each node, then the three of each graph."""
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledGraph:
-    """One graph, nodes numbered from 0."""
-
-    x: Float[Tensor, " n 2"]
-    edge_index: Int[Tensor, " 2 edges"]
-    node_y: Float[Tensor, " n 3"]
-    graph_y: Float[Tensor, " 3"]
-
-    @property
-    def num_nodes(self) -> int:
-        """How many nodes it has."""
-        return self.x.shape[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,37 +23,27 @@ class GraphData:
     """
 
     x: Float[Tensor, " nodes 2"]
-    """Whether the node is the source, and its random value."""
+    """1 for the source and 0 for others, and the random value of the node."""
     edge_index: Int[Tensor, " 2 edges"]
     node_y: Float[Tensor, " nodes 3"]
     graph_y: Float[Tensor, " graphs 3"]
     sizes: Int[Tensor, " graphs"]
     num_edges: Int[Tensor, " graphs"]
-    """How many columns of `edge_index` each graph has."""
+    """Columns of `edge_index` of each graph."""
     families: Int[Tensor, " graphs"]
     """The number of its family in `FAMILIES`."""
 
     def __len__(self) -> int:
         return self.sizes.numel()
 
-    def graphs(self) -> list[LabelledGraph]:
-        """The graphs one by one, nodes and answers as views of these tensors."""
-        nodes, edges = self.sizes.tolist(), self.num_edges.tolist()
-        within = self.edge_index - torch.repeat_interleave(starts(self.sizes), self.num_edges)
-        parts = (self.x.split(nodes), within.split(edges, 1), self.node_y.split(nodes))
-        return [
-            LabelledGraph(x, edge_index.contiguous(), node_y, graph_y)
-            for x, edge_index, node_y, graph_y in zip(*parts, self.graph_y, strict=True)
-        ]
-
     @cached_property
     def groups(self) -> Groups:
-        """Which nodes sit together in a graph; `groups.index` is what PyG calls `batch`."""
+        """The nodes of each graph; `groups.index` is PyG's `batch`."""
         return Groups.from_sizes(self.sizes)
 
     @cached_property
     def degrees(self) -> Int[Tensor, " nodes"]:
-        """How many neighbours each node has."""
+        """The number of neighbours of each node."""
         return torch.bincount(self.edge_index[0], minlength=self.x.shape[0])
 
     def take(self, graphs: Int[Tensor, " chosen"]) -> "GraphData":

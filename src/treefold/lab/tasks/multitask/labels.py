@@ -13,7 +13,7 @@ UNREACHABLE = 1 << 13
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What algorithms say of graphs of n nodes each."""
+    """Results of graph algorithms on graphs of n nodes each."""
 
     distance: Float[Tensor, " graphs n"]
     """Hops from the source; 0 where no path leads."""
@@ -35,8 +35,6 @@ def label(
     sources: Int[Tensor, " graphs"],
 ) -> Labels:
     """All answers for undirected graphs without self-loops, in double."""
-    check_simple(adjacency)
-    _check_nodes(values, sources)
     hops = hop_distances(adjacency)
     finite = hops.where(hops < UNREACHABLE, 0).double()
     matrix = adjacency.double()
@@ -65,38 +63,8 @@ def hop_distances(adjacency: Bool[Tensor, " graphs n n"]) -> Int[Tensor, " graph
 def is_bipartite(
     adjacency: Bool[Tensor, " graphs n n"], hops: Int[Tensor, " graphs n n"]
 ) -> Bool[Tensor, " graphs"]:
-    """Whether two colours suffice: no edge joins nodes equally far from their component's first."""
+    """True if two colours suffice: no edge joins nodes equally far from their component's first."""
     first = (hops < UNREACHABLE).int().argmax(2)  # the lowest-numbered node in reach
     level = hops.gather(2, first.unsqueeze(2)).squeeze(2)
     within_a_level = adjacency & (level.unsqueeze(1) == level.unsqueeze(2))
     return ~within_a_level.flatten(1).any(1)
-
-
-def check_simple(adjacency: Bool[Tensor, " graphs n n"]) -> None:
-    """Raise a ValueError unless these are undirected graphs of at least one node, without loops."""
-    if adjacency.dtype != torch.bool or adjacency.dim() != 3 or 0 in adjacency.shape[1:]:
-        raise ValueError(
-            f"adjacency is {adjacency.dtype} of shape {tuple(adjacency.shape)}; expected "
-            "torch.bool of shape [graphs, n, n] with at least one node"
-        )
-    if bool((directed := adjacency & ~adjacency.mT).any()):
-        graph, start, end = directed.nonzero()[0].tolist()
-        raise ValueError(
-            f"graph {graph} has an edge {start} -> {end} but not {end} -> {start}; expected an "
-            "undirected graph: add the missing direction (torch_geometric.utils.to_undirected)"
-        )
-    if bool((loops := adjacency.diagonal(dim1=1, dim2=2)).any()):
-        graph, node = loops.nonzero()[0].tolist()
-        raise ValueError(
-            f"graph {graph} has an edge from node {node} to itself; expected none: remove them "
-            "(torch_geometric.utils.remove_self_loops)"
-        )
-
-
-def _check_nodes(values: Tensor, sources: Tensor) -> None:
-    n = values.shape[1]
-    if bool((missing := (sources < 0) | (sources >= n)).any()):
-        source = int(sources[missing][0])
-        raise ValueError(f"the source is node {source}; expected one from 0 to {n - 1}")
-    if not bool(values.isfinite().all()):
-        raise ValueError("a node's value is not finite; expected numbers such as those of U[0, 1)")

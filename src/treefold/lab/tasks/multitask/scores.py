@@ -37,7 +37,7 @@ def score(
     graph_answers: Float[Tensor, " graphs _"],
     to: GraphData,
 ) -> Scores:
-    """How far answers for the graphs of `to` are from its targets; each size counts the same."""
+    """Score answers for the graphs of `to` against its targets; each size counts the same."""
     for name, answers, targets in (
         ("node", node_answers, to.node_y),
         ("graph", graph_answers, to.graph_y),

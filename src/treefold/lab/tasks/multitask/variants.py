@@ -19,7 +19,7 @@ EXTRAPOLATION_SIZES = {
 
 @dataclass(frozen=True)
 class Variant:
-    """Which graphs are tested, and what "connected" means."""
+    """A variant of the task: its test sizes, and its meaning of "connected"."""
 
     about: str
     test_sizes: tuple[int, ...]

@@ -16,11 +16,11 @@ from treefold.lab.tasks.realworld.building import (
     require_splits,
     write_built,
 )
+from treefold.lab.tasks.realworld.graphs import SPLITS
 from treefold.lab.tasks.realworld.images import BadImage, LabelledImage, LabelledImages, read_images
 from treefold.lab.tasks.realworld.superpixels import Segmentation, SuperpixelGraph, superpixel_graph
 from treefold.lab.tasks.realworld.task import GraphTask
 from treefold.lab.tasks.realworld.tasks import CIFAR10, MNIST
-from treefold.lab.tasks.splits import SPLITS
 
 
 def build_superpixels(
@@ -40,7 +40,7 @@ def build_superpixels(
     random, 8 of 10 to train. What cannot be used is left out, counted and listed in `left_out.csv`.
     """
     found = read_images(source, labels)
-    colour, left_out = _looked_at(found)
+    colour, left_out = _checked(found)
     task: type[GraphTask] = CIFAR10 if colour else MNIST
     cut = Segmentation.colour if colour else Segmentation.grey
     segmentation = cut(at_most, compactness)
@@ -67,8 +67,8 @@ def build_superpixels(
     return Built(task.name, folder, sizes, tuple(left_out))
 
 
-def _looked_at(found: LabelledImages) -> tuple[bool, list[LeftOut]]:
-    """Whether any image is in colour, and those that cannot be read."""
+def _checked(found: LabelledImages) -> tuple[bool, list[LeftOut]]:
+    """Load every image: True if any is in colour, and those that cannot be read."""
     colour, left_out = False, []
     for image in found.images:
         try:

@@ -21,9 +21,9 @@ from treefold.lab.tasks.realworld.building import (
     require_splits,
     write_built,
 )
+from treefold.lab.tasks.realworld.graphs import SPLITS
 from treefold.lab.tasks.realworld.molecules import Molecule, read_molecule
 from treefold.lab.tasks.realworld.tasks import ZINC
-from treefold.lab.tasks.splits import SPLITS
 
 SMILES, SPLIT = "smiles", "split"
 
@@ -40,7 +40,7 @@ class Line:
 def build_zinc(table: Path, out: Path, progress: Progress = lambda done, total: None) -> Built:
     """Write the folder `ZINC` into `out` from a CSV file, which may be compressed (.gz).
 
-    It needs a column `smiles`; a column `split` may say train, val or test, otherwise molecules are
+    It needs a column `smiles`; a column `split` may hold train, val or test, otherwise they are
     dealt at random, 8 of 10 to train. What cannot be used is left out, counted and listed in
     `left_out.csv`.
     """

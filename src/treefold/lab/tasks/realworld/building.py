@@ -1,4 +1,4 @@
-"""What builders of data sets share: what was left out and why, splits, and files written once."""
+"""Shared parts of builders of data sets: examples left out and why, splits, files written once."""
 
 import csv
 import io
@@ -11,16 +11,16 @@ from typing import TypeVar
 
 from treefold.atomic import check_writable, remove_leftovers, write_atomically
 from treefold.lab.tasks.realworld.folders import data_folder
+from treefold.lab.tasks.realworld.graphs import SPLITS
 from treefold.lab.tasks.realworld.task import GraphTask
 from treefold.lab.tasks.realworld.tasks import CIFAR10, GRAPH_TASKS, MNIST
-from treefold.lab.tasks.splits import SPLITS
 
 LEFT_OUT, BUILT = "left_out.csv", "built.json"
 SEED = 0
 T = TypeVar("T")
 
 Progress = Callable[[int, int], None]
-"""Told how many are done, of how many."""
+"""Called with the number that is done and the total."""
 
 
 @dataclass(frozen=True)

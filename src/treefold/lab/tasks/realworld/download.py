@@ -1,4 +1,4 @@
-"""One file from the network: over TLS, as long as announced, with the right SHA-256, or none."""
+"""One file from the network, over TLS: with the announced length and the right SHA-256, or none."""
 
 import hashlib
 import http.client
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from treefold.atomic import storage_errors
 
 Progress = Callable[[int, int | None], None]
-"""Told how many bytes have come, of how many (None: not announced)."""
+"""Called with the bytes received and the total (None if it is not announced)."""
 
 _CHUNK = 1 << 18
 _REDIRECTS = 5
@@ -30,14 +30,14 @@ class DownloadError(RuntimeError):
 
 @dataclass(frozen=True)
 class Download:
-    """What to get, and what to accept."""
+    """A file to download, with limits on what is accepted."""
 
     url: str
     hosts: tuple[str, ...]
-    """Where the address may lead: these hosts and those below them."""
+    """Hosts that the address may redirect to, with their subdomains."""
     max_bytes: int
     sha256: str | None = None
-    """Of the whole file, in hexadecimal, if it is known."""
+    """Checksum of the whole file, in hexadecimal, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def download(
     context: ssl.SSLContext | None = None,
 ) -> str:
     """Make `path` the wanted file and return its SHA-256; a `DownloadError` leaves no trace."""
-    with storage_errors(path), part_beside(path) as part:
+    with storage_errors(path), temporary_next_to(path) as part:
         digest = _receive(wanted, part, progress, patience, context)
         if wanted.sha256 is not None and digest != wanted.sha256.lower():
             raise DownloadError(
@@ -113,7 +113,7 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
         self._wanted = wanted
 
     def redirect_request(self, *arguments: Any, **named: Any) -> urllib.request.Request | None:
-        """Follow only to addresses that could have been named in the first place."""
+        """Follow only to addresses that would be accepted in a `Download`."""
         _check_address(named.get("newurl") or arguments[5], self._wanted)
         return super().redirect_request(*arguments, **named)
 
@@ -139,10 +139,10 @@ def _announced_length(response: Any, wanted: Download) -> int | None:
         raise DownloadError(f"{wanted.url} is sent as {encoding}; expected it as it is")
     length = response.headers.get("Content-Length")
     if length is None:
-        # Chunks end with an empty one, so that half a file is noticed; else only the sum tells.
+        # Chunked responses end with an empty chunk; others need a checksum to notice half a file.
         if not response.chunked and wanted.sha256 is None:
             raise DownloadError(
-                f"{wanted.url} does not say how long it is, so that half a file would not be "
+                f"{wanted.url} does not announce its length: half a file would not be "
                 "noticed; give its SHA-256"
             )
         return None
@@ -159,7 +159,7 @@ def _too_large(size: int, wanted: Download) -> DownloadError:
 
 
 def _chunks(response: Any, patience: Patience) -> Iterator[bytes]:
-    """What arrives, as it arrives; a server that only drips is not waited for."""
+    """Yield chunks as they arrive; a TimeoutError if the server is too slow."""
     since, received = time.monotonic(), 0
     while chunk := response.read1(_CHUNK):
         yield chunk
@@ -204,8 +204,8 @@ def _explained(url: str, error: Exception) -> DownloadError:
 
 
 @contextmanager
-def part_beside(path: Path) -> Iterator[Path]:
-    """A name beside `path` for what is not whole yet; removed, unless it was renamed."""
+def temporary_next_to(path: Path) -> Iterator[Path]:
+    """A temporary name next to `path`; the file is removed, unless it was renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:

@@ -1,4 +1,4 @@
-"""Fetch a data set: download its archive, unpack what is wanted, keep a receipt of it all."""
+"""Fetch a data set: download its archive, unpack the wanted files, write a receipt."""
 
 import dataclasses
 import hashlib
@@ -19,7 +19,7 @@ from treefold.lab.tasks.realworld.download import (
     Patience,
     Progress,
     download,
-    part_beside,
+    temporary_next_to,
 )
 from treefold.lab.tasks.realworld.folders import RECEIPT, data_folder, read_receipt
 from treefold.lab.tasks.realworld.sources import SOURCES, ZINC_SUBSET, Source, zinc_index
@@ -35,7 +35,7 @@ class Fetched:
 
     folder: Path
     sha256: str
-    """Of its archive."""
+    """Checksum of its archive."""
     downloaded: bool
     """False if it was there already, and whole."""
 
@@ -51,8 +51,8 @@ def fetch(
 ) -> Fetched:
     """Put the official files of a data set in its folder, unless they are there and whole.
 
-    An archive that was fetched here before must come out the same; `sha256` says what it must be
-    the first time.
+    An archive that was fetched here before must be the same again; `sha256` is the checksum that
+    is expected the first time.
     """
     source = by_name(SOURCES, name, "data set")
     folder = data_folder(into) / GRAPH_TASKS[name].folder
@@ -85,7 +85,7 @@ def _fetch_files(
             remove_leftovers(inside)
     digest = download(wanted, archive, progress, patience, context)
     try:
-        # Whoever is killed from here on leaves a receipt that says so.
+        # A process killed from here on leaves a receipt that is not finished.
         _write_receipt(folder, wanted.url, before, {}, finished=False)
         sums = _unpack(archive, SOURCES[name], folder)
     finally:
@@ -157,7 +157,7 @@ def _check_members(sizes: dict[str, int], source: Source) -> None:
 
 def _unpack_one(opened: zipfile.ZipFile, member: str, path: Path) -> str:
     # zipfile stops at the size that was checked, and compares the CRC at the end.
-    with storage_errors(path), part_beside(path) as part:
+    with storage_errors(path), temporary_next_to(path) as part:
         with opened.open(member) as packed, part.open("wb") as file:
             shutil.copyfileobj(packed, file, 1 << 20)
             file.flush()

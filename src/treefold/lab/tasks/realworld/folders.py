@@ -1,4 +1,4 @@
-"""Where data sets lie: a folder that is given, never the network."""
+"""Folders of data sets: a folder that is given, never the network."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from treefold.lab.tasks.cache import cache_folder
 
 RECEIPT = "treefold-receipt.json"
-"""In a data set's folder: where its files came from, their SHA-256, and whether all are there."""
+"""A file in a data set's folder: the address and SHA-256 of its files, and if all are there."""
 
 
 class MissingData(ValueError):
@@ -24,7 +24,7 @@ def data_folder(folder: Path | str | None = None) -> Path:
 
 
 def read_receipt(folder: Path) -> dict[str, Any] | None:
-    """What was fetched into a folder: `url`, `sha256`, `files`, `finished`; None if nothing was."""
+    """The receipt of a folder: `url`, `sha256`, `files`, `finished`; None without one."""
     try:
         receipt = json.loads((folder / RECEIPT).read_text())
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -34,11 +34,11 @@ def read_receipt(folder: Path) -> dict[str, Any] | None:
 
 
 def require_files(name: str, folder: Path, files: Iterable[str]) -> None:
-    """Raise a `MissingData` that says what to do, if one of the files is not there."""
+    """Raise a `MissingData` with the remedy, if one of the files is not there."""
     receipt = read_receipt(folder)
     if receipt and not receipt["finished"]:
         raise MissingData(
-            f"the data set {name} in {folder} was not fetched to the end; go on with "
+            f"the data set {name} in {folder} was not fetched completely; resume with "
             f"`treefold data fetch {name}`"
         )
     missing = [file for file in files if not (folder / file).is_file()]

@@ -8,8 +8,11 @@ from torch import Tensor
 
 from treefold.fold import Groups
 from treefold.lab.tasks.cache import Arrays
-from treefold.lab.tasks.ragged import rows_of, starts
+from treefold.lab.tasks.set_data import rows_of, starts
 from treefold.shapes import Int, Shaped
+
+SPLITS = ("train", "val", "test")
+"""Names of the splits, in the order in which files and tuples have them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +20,7 @@ class GraphBatch:
     """Graphs as one graph of many components, ready for a network.
 
     Nodes are numbered through all graphs; edges point from `edge_index[0]` to `edge_index[1]` and
-    are sorted by the node they point to, so that the messages to a node are consecutive rows.
+    are sorted by the node they point to: the messages to a node are consecutive rows.
     """
 
     x: Shaped[Tensor, " nodes node_channels"]
@@ -26,26 +29,26 @@ class GraphBatch:
     edge_attr: Shaped[Tensor, " edges edge_channels"]
     """Categories as int64, or numbers as float32."""
     y: Shaped[Tensor, " graphs"]
-    """A float to be met (or 0 and 1, to be told apart), or the number of a class as int64."""
+    """A float target (0 and 1 for two classes), or the number of a class as int64."""
     sizes: Int[Tensor, " graphs"]
-    """How many nodes each graph has."""
+    """The number of nodes of each graph."""
 
     def __len__(self) -> int:
         return self.sizes.numel()
 
     @cached_property
     def groups(self) -> Groups:
-        """Which nodes sit together in a graph; `groups.index` is what PyG calls `batch`."""
+        """The nodes of each graph; `groups.index` is PyG's `batch`."""
         return Groups.from_sizes(self.sizes)
 
     @cached_property
     def in_degrees(self) -> Int[Tensor, " nodes"]:
-        """How many edges point to each node: the messages it gets."""
+        """The number of edges that point to each node: the messages it gets."""
         return torch.bincount(self.edge_index[1], minlength=self.x.shape[0])
 
     @cached_property
     def neighbours(self) -> Groups:
-        """Which edges point to the same node."""
+        """The edges that point to each node."""
         return Groups.from_sizes(self.in_degrees)
 
     def to(self, device: torch.device | str) -> "GraphBatch":
@@ -57,7 +60,7 @@ class GraphBatch:
 class GraphStore:
     """Many graphs one after the other, in small number types; nodes are numbered in each graph.
 
-    A store is what is kept, a `GraphBatch` is what a network gets: `store.take(numbers)`.
+    A store is held in memory, a `GraphBatch` goes to a network: `store.take(numbers)`.
     """
 
     x: Shaped[Tensor, " nodes node_channels"]
@@ -107,12 +110,12 @@ class GraphStore:
 
     @cached_property
     def out_degrees(self) -> Int[Tensor, " nodes"]:
-        """How many edges leave each node."""
+        """The number of edges that leave each node."""
         return self._degrees(0)
 
     @cached_property
     def in_degrees(self) -> Int[Tensor, " nodes"]:
-        """How many edges point to each node: the messages it gets."""
+        """The number of edges that point to each node: the messages it gets."""
         return self._degrees(1)
 
     def to(self, device: torch.device | str) -> "GraphStore":

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from treefold.lab.tasks.splits import SPLITS
+from treefold.lab.tasks.realworld.graphs import SPLITS
 
 ENDINGS = (".png", ".jpg", ".jpeg")
 GREY_MODES = ("1", "L", "I;16", "I;16B", "I;16L", "LA", "I", "F")

@@ -1,4 +1,4 @@
-"""What nodes and edges carry: categories to be embedded, or numbers."""
+"""Features of nodes and edges: categories to be embedded, or numbers."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Categories:
 
     @property
     def channels(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return len(self.sizes)
 
     def check(self, values: Shaped[Tensor, " n channels"], what: str) -> None:

@@ -32,7 +32,7 @@ class Statistics:
     deviation: float
 
     def normalised(self, value: float | int) -> float:
-        """How many deviations a value is above the mean."""
+        """Express a value in standard deviations above the mean."""
         return (value - self.mean) / self.deviation
 
 
@@ -50,12 +50,12 @@ class Molecule:
     atoms: np.ndarray
     """Places in `ATOMS`, in the order of the kekulised SMILES."""
     bonds: np.ndarray
-    """How many bonds there are from each atom to each: 0, 1, 2 or 3."""
+    """The order of the bond between each two atoms: 0, 1, 2 or 3."""
     target: float
 
 
 def read_molecule(smiles: str) -> Molecule:
-    """The graph and target of a molecule, or a ValueError that says what is wrong with it."""
+    """The graph and target of a molecule, or a ValueError with the problem."""
     molecule = _parsed(smiles)
     kekulised = _kekulised(molecule)
     atoms = [_atom(atom) for atom in kekulised.GetAtoms()]

@@ -1,14 +1,13 @@
-"""The official releases, as far as published facts tell them from other files of the same form."""
+"""Facts about the official releases, to recognize other files of the same form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from treefold.lab.tasks.realworld.folders import data_folder, read_receipt
-from treefold.lab.tasks.realworld.graphs import GraphStore
+from treefold.lab.tasks.realworld.graphs import SPLITS, GraphStore
 from treefold.lab.tasks.realworld.task import GraphTask
 from treefold.lab.tasks.realworld.tasks import ZINC
-from treefold.lab.tasks.splits import SPLITS
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class FirstGraph:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an official release; in the order train, val, test."""
+    """Facts about an official release; in the order train, val, test."""
 
     graphs: tuple[int, int, int]
     mean_nodes: float | None = None

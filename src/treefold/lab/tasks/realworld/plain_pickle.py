@@ -23,7 +23,7 @@ class PickledStorage:
 
 @dataclass(frozen=True)
 class PickledTensor:
-    """What a pickle says of a tensor; its numbers are read when they are asked for."""
+    """A tensor in a pickle; its numbers are read when they are asked for."""
 
     storage: PickledStorage
     offset: int
@@ -90,7 +90,7 @@ class _PlainUnpickler(pickle.Unpickler):
     allowed = _ALLOWED
 
     def find_class(self, module: str, name: str) -> Any:
-        """What stands in for a name; all others are refused before anything is imported."""
+        """The replacement for a name; all others are refused before anything is imported."""
         if (module, name) not in self.allowed:
             raise RefusedFile(f"it asks for {module}.{name}, which is no data")
         return self.allowed[module, name]
@@ -136,5 +136,5 @@ def _load(unpickler: type[_PlainUnpickler], file: io.BufferedIOBase, name: str |
 
 
 def load_plain(file: io.BufferedIOBase, name: str | Path) -> Any:
-    """What a pickle holds, tensors as `PickledTensor`; a `RefusedFile` for all but data."""
+    """Load a pickle, tensors as `PickledTensor`; a `RefusedFile` for anything but data."""
     return _load(_PlainUnpickler, file, name)

@@ -1,4 +1,4 @@
-"""Where the official files are published, and which of them go where."""
+"""Addresses of the official files, and their places in the folder of a data set."""
 
 from dataclasses import dataclass
 from random import Random
@@ -9,7 +9,7 @@ from treefold.lab.tasks.realworld.ogb_files import OGB_FILES
 _MEGABYTE = 1 << 20
 
 ZINC_SUBSET = {"train": (220_011, 10_000), "val": (24_445, 1_000), "test": (5_000, 1_000)}
-"""How many molecules each split of ZINC has, and how many of them the benchmark uses."""
+"""Molecules in each split of ZINC, and the number of them that the benchmark uses."""
 
 
 @dataclass(frozen=True)

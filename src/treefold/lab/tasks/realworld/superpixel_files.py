@@ -9,8 +9,8 @@ import torch
 
 from treefold.lab.tasks.cache import Arrays
 from treefold.lab.tasks.realworld.arrays import RawGraph, stacked
+from treefold.lab.tasks.realworld.graphs import SPLITS
 from treefold.lab.tasks.realworld.plain_pickle import RefusedFile
-from treefold.lab.tasks.splits import SPLITS
 
 _PARTS = ("x", "pos", "edge_index", "edge_attr", "y")
 

@@ -10,12 +10,12 @@ from skimage.segmentation import slic
 
 NEIGHBOURS = 8
 SEED = 111
-"""Of the order of nodes."""
+"""Seed of the order of nodes."""
 
 
 @dataclass(frozen=True)
 class Segmentation:
-    """How images are cut: SLIC's compactness, and at most so many superpixels.
+    """Options of the segmentation: SLIC's compactness, and the most superpixels.
 
     SLIC is asked for `request`, then for one less each time, until at most `at_most` come out.
     """
@@ -53,13 +53,13 @@ class SuperpixelGraph:
     """Centre (row, column), in lengths of the image's longer side."""
     edge_index: np.ndarray
     edge_attr: np.ndarray
-    """How near the two are: a Gaussian of their distance."""
+    """Similarity of the two nodes: a Gaussian of their distance."""
 
 
 def superpixel_graph(image: np.ndarray, segmentation: Segmentation, number: int) -> SuperpixelGraph:
     """The graph of an image `[height, width]` or `[height, width, 3]` with values from 0 to 1.
 
-    `number` decides the random order of its nodes, so that it depends on no other image.
+    `number` decides the random order of its nodes, which depends on no other image.
     """
     channels = image.reshape(*image.shape[:2], -1).astype(np.float32)
     labels = segments(image, segmentation)

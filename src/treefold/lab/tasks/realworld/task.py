@@ -1,4 +1,4 @@
-"""A benchmark of real graphs: where it lies, what it holds, how answers are scored."""
+"""A benchmark of real graphs: its folder, its features, its metric."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -10,21 +10,20 @@ import torch
 
 from treefold.lab.tasks.cache import Arrays, cache_folder, cached_arrays
 from treefold.lab.tasks.realworld.folders import data_folder, fingerprint, require_files
-from treefold.lab.tasks.realworld.graphs import GraphStore, average_log_degree
+from treefold.lab.tasks.realworld.graphs import SPLITS, GraphStore, average_log_degree
 from treefold.lab.tasks.realworld.inputs import Categories, Numbers
 from treefold.lab.tasks.realworld.plain_pickle import RefusedFile
-from treefold.lab.tasks.splits import SPLITS
 from treefold.names import require_one_of
 
 CONVERSION = 1
-"""Of what the safe files hold: a new one makes them be written again."""
+"""Version of the content of the cached files: other versions are written again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphTask(ABC):
     """Graphs with one answer each, in the splits train, val and test.
 
-    The official files are read once, as data only, and kept as safe files in the cache folder. They
+    The official files are read once, as data only, and cached as arrays. They
     are looked for in a folder for all data sets: the argument `data`, or else the variable
     TREEFOLD_DATA, or else where `treefold data fetch` puts them. The network is never asked.
     """
@@ -54,11 +53,11 @@ class GraphTask(ABC):
         """The arrays of all splits from the official files."""
 
     def kept(self, store: GraphStore) -> GraphStore:
-        """The graphs of a split that the task uses: all of them, unless it says otherwise."""
+        """The graphs of a split that the task uses: all of them, unless a task overrides it."""
         return store
 
     def require(self, data: Path | str | None = None) -> None:
-        """Raise a `MissingData` that says what to do, if a file is not there."""
+        """Raise a `MissingData` with the remedy, if a file is not there."""
         require_files(self.name, data_folder(data) / self.folder, self.files())
 
     def split(

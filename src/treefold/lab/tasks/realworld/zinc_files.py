@@ -7,8 +7,8 @@ import numpy as np
 
 from treefold.lab.tasks.cache import Arrays
 from treefold.lab.tasks.realworld.arrays import RawGraph, stacked
+from treefold.lab.tasks.realworld.graphs import SPLITS
 from treefold.lab.tasks.realworld.plain_pickle import PickledTensor, RefusedFile, load_plain
-from treefold.lab.tasks.splits import SPLITS
 
 _PARTS = ("atom_type", "bond_type", "logP_SA_cycle_normalized")
 

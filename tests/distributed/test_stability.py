@@ -1,4 +1,4 @@
-"""The spread of a table is that of whole keys, and is said to be unknown where it is."""
+"""The stability of a table is that of whole keys, and reported as unknown where it is."""
 
 from collections import Counter
 
@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 from distributed.trained import CHANNELS, fresh_fold, run_folder
 
 from treefold import Groups
-from treefold.distributed import table_spread
-from treefold.distributed.sample import MOST_ROWS_PER_KEY, NUM_KEYS, sample_rows
+from treefold.distributed import table_stability
 from treefold.distributed.source import find_source
-from treefold.incremental import bracketing_spread
+from treefold.distributed.stability import MOST_ROWS_PER_KEY, NUM_KEYS, sample_rows
+from treefold.incremental import bracketing_stability
 from treefold.lab.experiments import load_fold
 
 
@@ -34,7 +34,7 @@ def test_keys_that_come_in_turn_are_measured_with_all_their_rows(fold, tmp_path)
     assert (
         rows.group_by("user").aggregate([("x", "count")])["x_count"].to_pylist() == [3] * NUM_KEYS
     )
-    found = table_spread(fold, rows, key="user", on="x")
+    found = table_stability(fold, rows, key="user", on="x")
     assert (found.num_keys, found.num_rows) == (NUM_KEYS, 3 * NUM_KEYS)
     assert float(found.distances.largest.min()) > 0
     assert "over 32 keys with two or more rows (96 rows)" in str(found)
@@ -47,22 +47,22 @@ def test_a_hot_key_is_cut_and_the_others_are_not(fold, tmp_path):
     assert Counter(rows["user"].to_pylist()) == counts
 
 
-def test_the_spread_is_that_of_the_sets_themselves(fold):
+def test_the_stability_is_that_of_the_sets_themselves(fold):
     user, x = torch.tensor([2, 0, 2, 0, 2, 1]), torch.tensor([9, 8, 7, 6, 5, 4])
     sample = pa.table({"user": user.numpy(), "x": x.numpy()})
-    found = table_spread(fold, sample, key="user", on="x").distances
+    found = table_stability(fold, sample, key="user", on="x").distances
     kept = user != 1  # one row has one tree
     groups = Groups.from_index(torch.tensor([0, 1, 0, 1, 0]))  # keys as they come
     draw = torch.Generator().manual_seed(0)
     states = fold.states(x[kept])
-    expected = bracketing_spread(fold.operator, states, groups, 8, draw)
+    expected = bracketing_stability(fold.operator, states, groups, 8, draw)
     torch.testing.assert_close(found.absolute, expected.absolute)
 
 
 def test_rows_without_a_key_and_bad_rows_are_no_sets(fold, tmp_path):
     table = pa.table({"user": [None, None, 1, 1, 2, 2], "x": [3, 4, 5, None, 6, 7]})
     for sample in (table, sampled(fold, tmp_path / "in.parquet", table, row_group_size=1)):
-        found = table_spread(fold, sample, key="user", on="x")
+        found = table_stability(fold, sample, key="user", on="x")
         assert (found.num_keys, found.num_rows) == (1, 2)
 
 
@@ -70,7 +70,7 @@ def test_rows_without_a_key_and_bad_rows_are_no_sets(fold, tmp_path):
 def test_without_a_key_of_two_rows_nothing_is_measured_and_that_is_said(fold, tmp_path, keys):
     table = pa.table({"user": pa.array(keys, pa.int64()), "x": [3, 4, 5]})
     for sample in (table, sampled(fold, tmp_path / "in.parquet", table)):
-        found = table_spread(fold, sample, key="user", on="x", decode=True)
+        found = table_stability(fold, sample, key="user", on="x", decode=True)
         assert str(found) == "not measured: the sample has no key with two or more rows"
         assert (found.num_keys, found.changed) == (0, None)
 
@@ -82,22 +82,22 @@ def answers_of(fold):
 def test_the_share_of_answers_that_change_is_told_when_decoding(fold):
     user, x = torch.arange(200) % 20, torch.arange(200)
     sample = pa.table({"user": user.numpy(), "x": x.numpy()})
-    found = table_spread(fold, sample, key="user", on="x", decode=True)
+    found = table_stability(fold, sample, key="user", on="x", decode=True)
     groups, draw = Groups.from_index(user), torch.Generator().manual_seed(0)
-    moved = bracketing_spread(
+    moved = bracketing_stability(
         fold.operator, fold.states(x), groups, 8, draw, decode=answers_of(fold)
     )
     assert found.changed == float((moved.absolute > 0).double().mean())
     assert 0 < found.changed < 1
     assert f"{found.changed:.2%} of answers change with the tree" in str(found)
     same = pa.table({"user": [1, 1, 2, 2], "x": [3, 3, 4, 4]})  # one tree up to commutativity
-    assert table_spread(fold, same, key="user", on="x", decode=True).changed == 0
+    assert table_stability(fold, same, key="user", on="x", decode=True).changed == 0
 
 
 def test_a_sample_of_states_and_a_run_s_folder_do_as_well(tmp_path):
     states = pa.array(torch.randn(6, CHANNELS).tolist(), pa.list_(pa.float32()))
     sample = pa.table({"user": pa.array(["a", "b"] * 3).dictionary_encode(), "x": states})
-    found = table_spread(load_fold(run_folder(tmp_path / "run")), sample, key="user", on="x")
+    found = table_stability(load_fold(run_folder(tmp_path / "run")), sample, key="user", on="x")
     assert (found.num_keys, found.num_rows) == (2, 6)
 
 
