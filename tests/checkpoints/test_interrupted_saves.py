@@ -74,7 +74,7 @@ KILLED_WHILE_SAVING = """
 import os, random, resource, signal, sys, time
 from pathlib import Path
 import torch
-from treefold.lab.runs import StorageError, remove_leftovers
+from treefold.atomic import StorageError, remove_leftovers
 from treefold import checkpoints as checkpoint_module
 from treefold.lab.runs import state as state_module
 from treefold.checkpoints import Checkpoint, CheckpointStore

@@ -170,7 +170,7 @@ def chains(cell, x, groups):
 def test_compiled_loops_agree_with_torchs_own_in_double_precision(
     lengths, inner, num_threads, monkeypatch
 ):
-    monkeypatch.setattr("treefold.operators.one_thread.WORTH_SHARING", 0)
+    monkeypatch.setattr("treefold.operators.small_folds.WORTH_SHARING", 0)
     groups = Groups.from_sizes(LENGTHS[lengths])
     cell, x = make("gru", 32), normal(groups.num_rows, *inner, 32).requires_grad_()
     expected = chains(cell, x, groups)

@@ -8,9 +8,9 @@ from treefold.operators.binary_gru_loops import kernels_in_use
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
 from treefold.operators.gated_selection import GatedSelection
-from treefold.operators.one_thread import is_small, one_thread
 from treefold.operators.operator import HALF_TYPES, Operator, reset_parts
 from treefold.operators.recurrent import RecurrentCell, RecurrentGRU, RecurrentLSTM
+from treefold.operators.small_folds import is_small, one_thread
 from treefold.operators.symmetrized import Symmetrized
 from treefold.operators.workspace import release
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from treefold.operators.binary_gru_loops import Loops
 from treefold.operators.binary_gru_work import Parameters, Work
-from treefold.operators.one_thread import one_thread
 from treefold.operators.second_order import differentiable_gradients
+from treefold.operators.small_folds import one_thread
 from treefold.operators.workspace import frees_saved_tensors
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from treefold.fold import TreePlan
-from treefold.operators.one_thread import is_small
+from treefold.operators.small_folds import is_small
 
 CHUNK = 1024 * 128
 """Numbers of state in a run of pairs, or in a few runs."""

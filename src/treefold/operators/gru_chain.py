@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from treefold.fold import PackedOrder
-from treefold.operators.one_thread import is_small, one_thread
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.second_order import differentiable_gradients
+from treefold.operators.small_folds import is_small, one_thread
 
 
 class ChainGRU(torch.autograd.Function):

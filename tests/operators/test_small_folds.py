@@ -9,7 +9,7 @@ from trees import normal
 from treefold import BinaryGRU, plan_tree, tree_reduce
 from treefold.operators.binary_gru_loops import compiled_loops
 from treefold.operators.binary_gru_torch import TorchLoops
-from treefold.operators.one_thread import is_small, one_thread
+from treefold.operators.small_folds import is_small, one_thread
 
 needs_numba = pytest.mark.skipif(compiled_loops() is None, reason="numba is not installed")
 
