@@ -54,6 +54,9 @@ AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
         law_reduction="mean",
         operator_options={"stretch": 0.1},
     ),
+    "finite-selection": _lcm(
+        "finite-selection", bracketing="random", consistency=0.5, law_reduction="mean"
+    ),
     "conjugated-sum": _lcm("conjugated-sum"),
     "conjugated-max": _lcm("conjugated-max"),
 }

@@ -6,6 +6,7 @@ from treefold.operators.bijection import CouplingFlow
 from treefold.operators.binary_gru import BinaryGRU
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
+from treefold.operators.finite_selection import FiniteSelection
 from treefold.operators.gated_selection import GatedSelection
 from treefold.operators.operator import Operator
 from treefold.operators.recurrent import RecurrentCell, RecurrentGRU, RecurrentLSTM
@@ -15,6 +16,7 @@ OPERATORS: dict[str, Callable[..., Operator]] = {
     "binary-gru": BinaryGRU,
     "binary-mlp": BinaryMLP,
     "gated-selection": GatedSelection,
+    "finite-selection": FiniteSelection,
     "conjugated-sum": Conjugated.sum,
     "conjugated-max": Conjugated.max,
 }
@@ -30,6 +32,7 @@ __all__ = [
     "BinaryMLP",
     "Conjugated",
     "CouplingFlow",
+    "FiniteSelection",
     "GatedSelection",
     "Operator",
     "RecurrentCell",
