@@ -159,14 +159,21 @@ class LCMAggregation(RaggedAggregation):
         return cast(Tensor, fold.groups)
 
     def projected(self, x: Rows) -> TableRows:
-        """What is folded: every row once through `project`, still to be gathered by the fold."""
+        """What is folded: every row once through `project`, still to be gathered by the fold.
+
+        Where the operator has a `code`, the states that stand for rows.
+        """
         if self.project is None:
             require_channels(x, self.channels)
-            return TableRows.of(cast(Tensor | TableRows, x))
+            return self._coded(TableRows.of(cast(Tensor | TableRows, x)))
         x = TableRows.of(cast(Tensor | TableRows, x))
         made = TableRows(self.project(x.table), x.rows)
         require_channels(made, self.channels)
-        return made
+        return self._coded(made)
+
+    def _coded(self, x: TableRows) -> TableRows:
+        code = getattr(self.operator, "code", None)
+        return x if code is None else TableRows(code(x.table), x.rows)
 
     def extra_repr(self) -> str:
         """What `print(aggregator)` says between the brackets, as far as it is not the default."""
