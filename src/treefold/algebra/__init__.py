@@ -1,5 +1,6 @@
 """Commutative monoids: what they are, the laws they obey, and the ones known in closed form."""
 
+from treefold.algebra.endofunctions import Endofunctions
 from treefold.algebra.exact import ExactMonoid, LogSumExp, Max, Min, Sum
 from treefold.algebra.histogram import Histogram, Mode
 from treefold.algebra.homomorphism import Condition, Homomorphism, Imitation, check_imitates
@@ -42,6 +43,7 @@ __all__ = [
     "BitwiseXor",
     "Condition",
     "CountModulo",
+    "Endofunctions",
     "ExactMonoid",
     "Gcd",
     "Histogram",

@@ -1,0 +1,151 @@
+"""Finite counters: products of cyclic monoids, out of which every finite commutative one is made."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from treefold.operators.operator import Operator
+from treefold.shapes import Float
+
+
+class CounterKind(NamedTuple):
+    """Counters alike: 0, 1, ..., index + period - 1, after which comes `index` again.
+
+    (2, 1) counts none, one, many; (1, 1) is a logical or; (0, 5) counts modulo 5.
+    """
+
+    index: int
+    period: int
+
+    @property
+    def size(self) -> int:
+        """How many values such a counter has."""
+        return self.index + self.period
+
+    def sum(self, i: int, j: int) -> int:
+        """The value that counting i and then j more comes to."""
+        total = i + j
+        return total if total < self.size else self.index + (total - self.index) % self.period
+
+
+class FiniteCounters(Operator):
+    """The operator that adds counters; it has no weights, all learning is in what elements count.
+
+    A state is a distribution over the values of each counter, and a ⊕ b is the distribution of the
+    sum, as of independent counts: a product in a monoid algebra. So every law of a commutative
+    monoid holds, before counts are sharp and after, and once they are sharp, to the bit: states are
+    then rows of 0 and 1, of which sums of products are exact.
+
+    Nothing is lost by this form. In a finite commutative monoid the multiples of an element come
+    back into a circle after some steps; so the monoid is a quotient of a product of counters, one
+    for each generator, and what reads the state can take the quotient.
+
+    `kinds` are the (index, period) of counters; there are equally many of each, as many as fit into
+    the channels. A row is taken as weights: negative ones count as zero, and each counter's are
+    divided by their sum. `anneal` sharpens what elements count (see `code`): with `slope` 1 they
+    are left as they are, and once `hard` the largest weight takes all, in training with
+    straight-through gradients.
+    """
+
+    identity: Tensor
+
+    def __init__(self, channels: int, kinds: Sequence[Sequence[int]] = ((2, 1),)) -> None:
+        super().__init__(channels)
+        self.kinds = tuple(CounterKind(*kind) for kind in kinds)
+        for kind in self.kinds:
+            if kind.index < 0 or kind.period < 1:
+                raise ValueError(
+                    f"a counter of index {kind.index} and period {kind.period}; expected an index "
+                    "of 0 or more and a period of 1 or more, such as (2, 1) or (0, 5)"
+                )
+        width = sum(kind.size for kind in self.kinds)
+        self.num_each = channels // width if width else 0
+        if not self.num_each and channels >= 1 and not self.kinds:
+            raise ValueError("no kinds of counters; expected some, such as [(2, 1)]")
+        self.slope, self.noise, self.hard = 1.0, 0.0, False
+        start = torch.zeros(channels)
+        for kind, part in zip(self.kinds, self.split(start), strict=False):
+            part[0].fill_(1.0)
+        start[width * self.num_each :] = 1.0
+        self.register_buffer("identity", start, persistent=False)
+
+    def anneal(self, slope: float = 1.0, noise: float = 0.0, hard: bool = False) -> None:
+        """Set the slope (1 or more), the noise on logarithms of weights, and whether to round."""
+        if not (1 <= slope < math.inf and 0 <= noise < math.inf):
+            raise ValueError(
+                f"slope is {slope} and noise {noise}; expected a slope of 1 or more, and no "
+                "negative noise"
+            )
+        self.slope, self.noise, self.hard = float(slope), float(noise), bool(hard)
+
+    def get_extra_state(self) -> Tensor:
+        """How far annealing is, for checkpoints."""
+        return torch.tensor([self.slope, self.noise, self.hard], dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take over how far annealing was."""
+        slope, noise, hard = state.tolist()
+        self.anneal(slope, noise, bool(hard))
+
+    def reset_parameters(self) -> None:
+        """There are none; counts are as soft as at first again."""
+        self.anneal()
+
+    def forward(
+        self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
+    ) -> Float[Tensor, " *n channels"]:
+        """Combine `a` and `b`, row by row."""
+        parts = []
+        for kind, p, q in zip(self.kinds, self._shares(a), self._shares(b), strict=True):
+            total = [torch.zeros_like(p[0])] * kind.size
+            for i in range(kind.size):
+                for j in range(kind.size):
+                    at = kind.sum(i, j)
+                    total[at] = total[at] + p[i] * q[j]
+            parts += total
+        spare = self.channels - sum(part.shape[-1] for part in parts)
+        return torch.cat([*parts, a.new_ones(*a.shape[:-1], spare)], -1)
+
+    def code(self, x: Float[Tensor, " *n channels"]) -> Float[Tensor, " *n channels"]:
+        """The state that stands for a row of weights, as sharp as annealing has come to."""
+        if self.slope == 1 and not self.noise and not self.hard:
+            return x
+        parts = []
+        for p in self._shares(x):
+            logits = torch.stack(p, -2).clamp(min=1e-9).log()
+            if self.training and self.noise and not self.hard:
+                logits = logits + self.noise * torch.randn_like(logits)
+            sharp = (self.slope * logits).softmax(-2)
+            if self.hard:
+                most = F.one_hot(logits.argmax(-2), len(p)).movedim(-1, -2).to(sharp.dtype)
+                sharp = most + (sharp - sharp.detach())
+            parts += list(sharp.unbind(-2))
+        spare = self.channels - sum(part.shape[-1] for part in parts)
+        return torch.cat([*parts, x.new_ones(*x.shape[:-1], spare)], -1)
+
+    def split(self, x: Tensor) -> list[tuple[Tensor, ...]]:
+        """For each kind, the weights of its first value, of its second, ..., `[*n, counters]`."""
+        sizes = [self.num_each] * sum(kind.size for kind in self.kinds)
+        columns = iter(x[..., : sum(sizes)].split(sizes, -1))
+        return [tuple(next(columns) for _ in range(kind.size)) for kind in self.kinds]
+
+    def _shares(self, x: Tensor) -> list[list[Tensor]]:
+        """Weights divided by their sum, for each kind of counter; no weight at all is a zero."""
+        shares = []
+        for weights in self.split(x):
+            weights = [F.relu(weight) for weight in weights]
+            total = torch.stack(weights).sum(0)
+            none = total == 0
+            total = total.masked_fill(none, 1)
+            first = torch.where(none, torch.ones_like(total), weights[0] / total)
+            shares.append([first, *(weight / total for weight in weights[1:])])
+        return shares
+
+    def extra_repr(self) -> str:
+        """What `print(op)` says between the brackets."""
+        kinds = ", ".join(f"{self.num_each} x ({k.index}, {k.period})" for k in self.kinds)
+        return f"{self.channels}, {kinds}"
