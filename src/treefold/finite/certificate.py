@@ -4,9 +4,10 @@ import dataclasses
 import hashlib
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from treefold.algebra import Monoid, State, take
 from treefold.finite.closure import close
 from treefold.finite.laws import SHOWN, products_of
-from treefold.finite.monoid import FiniteMonoid, spelled
+from treefold.finite.monoid import FiniteMonoid, Tree, spelled
 from treefold.finite.quotient import Quotient, minimize
 from treefold.names import require_one_of
 from treefold.records.atomic import write_atomically
@@ -140,17 +141,15 @@ def certify(
         tree = spelled(finite.tree(place + 1))
         examples.append(f"{tree} answers {_said(answers[place])}, expected {_said(right[place])}")
 
-    for left, right_, made in _products(finite, grade, op):
-        expected = exact.monoid(classes[left], classes[right_])
-        found = torch.where(made < 0, -1, classes[made.clamp(min=0)])
-        bad = torch.nonzero(found != expected)
+    for product in _products(finite, exact.monoid, classes, grade, op):
+        found = torch.where(product.made < 0, -1, classes[product.made.clamp(min=0)])
+        bad = torch.nonzero(found != product.expected)
         checked, wrong = checked + found.numel(), wrong + len(bad)
-        for place in bad[: max(0, 2 * SHOWN - len(examples))].tolist():
-            pair = (left.expand_as(made), right_.expand_as(made), made)
-            a, b, product = (int(part[tuple(place)]) for part in pair)
-            tree = spelled((finite.tree(a), finite.tree(b)))
-            like = spelled(finite.tree(product)) if product >= 0 else "no known state"
-            needs = spelled(exact.monoid.tree(int(expected[tuple(place)])))
+        for place in map(tuple, bad[: max(0, 2 * SHOWN - len(examples))].tolist()):
+            made = int(product.made[place])
+            like = spelled(finite.tree(made)) if made >= 0 else "no known state"
+            needs = spelled(exact.monoid.tree(int(product.expected[place])))
+            tree = spelled(product.tree(finite, *place))
             examples.append(f"{tree} is the state of {like}, expected one like {needs}")
     return Certificate(
         grade,
@@ -185,17 +184,32 @@ def _classes(finite: FiniteMonoid, exact: FiniteMonoid) -> Tensor:
     return classes
 
 
-def _products(finite: FiniteMonoid, grade: Grade, op: Monoid | None) -> Any:
-    """Products with the elements they are of: (left, right, product), to be broadcast."""
+class _Products(NamedTuple):
+    """Some rows of all steps, or of all products, and the classes that they should have."""
+
+    start: int
+    made: Tensor
+    expected: Tensor
+    by_value: bool
+
+    def tree(self, finite: FiniteMonoid, row: int, column: int) -> Tree:
+        """The tree of one of them."""
+        left = finite.tree(self.start + row)
+        right = column if self.by_value else finite.tree(column)
+        return right if left is None else left if right is None else (left, right)
+
+
+def _products(
+    finite: FiniteMonoid, exact: FiniteMonoid, classes: Tensor, grade: Grade, op: Monoid | None
+) -> Iterator[_Products]:
+    yield _Products(0, finite.steps.long(), exact(classes[:, None], exact.values[None]), True)
     if grade == "stream":
-        everything = torch.arange(len(finite))
-        yield everything[:, None], finite.values[None], finite.steps.long()
         return
     if finite.table is None and op is None:
         raise ValueError("the grade tree needs all products; give the operator as `op`")
-    everything = torch.arange(len(finite))
     for start, rows in products_of(finite, op):
-        yield everything[start : start + len(rows)][:, None], everything[None], rows
+        left = classes[start : start + len(rows)]
+        yield _Products(start, rows, exact(left[:, None], classes[None]), False)
 
 
 def _tensors(state: State) -> list[Tensor]:
