@@ -8,6 +8,7 @@ from typing import Any
 from torch_geometric.nn import aggr as pyg
 
 from treefold.aggregators.base import RaggedAggregation
+from treefold.aggregators.counters import finite_counters
 from treefold.aggregators.fixed import FixedAggregation
 from treefold.aggregators.lcm import LCMAggregation
 from treefold.aggregators.recurrent import RecurrentAggregation
@@ -57,6 +58,7 @@ AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
     "finite-selection": _lcm(
         "finite-selection", bracketing="random", consistency=0.5, law_reduction="mean"
     ),
+    "finite-counters": finite_counters,
     "conjugated-sum": _lcm("conjugated-sum"),
     "conjugated-max": _lcm("conjugated-max"),
 }

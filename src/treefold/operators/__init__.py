@@ -6,6 +6,7 @@ from treefold.operators.bijection import CouplingFlow
 from treefold.operators.binary_gru import BinaryGRU
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
+from treefold.operators.finite_counters import FiniteCounters
 from treefold.operators.finite_selection import FiniteSelection
 from treefold.operators.gated_selection import GatedSelection
 from treefold.operators.operator import Operator
@@ -17,6 +18,7 @@ OPERATORS: dict[str, Callable[..., Operator]] = {
     "binary-mlp": BinaryMLP,
     "gated-selection": GatedSelection,
     "finite-selection": FiniteSelection,
+    "finite-counters": FiniteCounters,
     "conjugated-sum": Conjugated.sum,
     "conjugated-max": Conjugated.max,
 }
@@ -32,6 +34,7 @@ __all__ = [
     "BinaryMLP",
     "Conjugated",
     "CouplingFlow",
+    "FiniteCounters",
     "FiniteSelection",
     "GatedSelection",
     "Operator",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from treefold.operators.operator import Operator
@@ -45,10 +45,12 @@ class FiniteCounters(Operator):
     for each generator, and what reads the state can take the quotient.
 
     `kinds` are the (index, period) of counters; there are equally many of each, as many as fit into
-    the channels. A row is taken as weights: negative ones count as zero, and each counter's are
-    divided by their sum. `anneal` sharpens what elements count (see `code`): with `slope` 1 they
-    are left as they are, and once `hard` the largest weight takes all, in training with
-    straight-through gradients.
+    the channels. What an element counts is learned: `code` takes rows of logits, through a softmax
+    for each counter. `anneal` sets the slope of that softmax and the noise on its logits; once
+    `hard`, the largest logit takes all, in training with straight-through gradients.
+
+    What is merged is taken for weights: negative ones count as zero, and those of a counter are
+    divided by their sum, which of states is 1.
     """
 
     identity: Tensor
@@ -74,7 +76,7 @@ class FiniteCounters(Operator):
         self.register_buffer("identity", start, persistent=False)
 
     def anneal(self, slope: float = 1.0, noise: float = 0.0, hard: bool = False) -> None:
-        """Set the slope (1 or more), the noise on logarithms of weights, and whether to round."""
+        """Set the slope (1 or more), the noise on logits, and whether to round."""
         if not (1 <= slope < math.inf and 0 <= noise < math.inf):
             raise ValueError(
                 f"slope is {slope} and noise {noise}; expected a slope of 1 or more, and no "
@@ -99,33 +101,30 @@ class FiniteCounters(Operator):
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
     ) -> Float[Tensor, " *n channels"]:
         """Combine `a` and `b`, row by row."""
-        parts = []
+        columns = []
         for kind, p, q in zip(self.kinds, self._shares(a), self._shares(b), strict=True):
             total = [torch.zeros_like(p[0])] * kind.size
             for i in range(kind.size):
                 for j in range(kind.size):
                     at = kind.sum(i, j)
                     total[at] = total[at] + p[i] * q[j]
-            parts += total
-        spare = self.channels - sum(part.shape[-1] for part in parts)
-        return torch.cat([*parts, a.new_ones(*a.shape[:-1], spare)], -1)
+            columns += total
+        return self._joined(columns, a)
 
     def code(self, x: Float[Tensor, " *n channels"]) -> Float[Tensor, " *n channels"]:
-        """The state that stands for a row of weights, as sharp as annealing has come to."""
-        if self.slope == 1 and not self.noise and not self.hard:
-            return x
-        parts = []
-        for p in self._shares(x):
-            logits = torch.stack(p, -2).clamp(min=1e-9).log()
+        """The state of a row of logits: a softmax for each counter, as sharp as annealing is."""
+        columns = []
+        for column in self.split(x):
+            logits = torch.stack(column)
             if self.training and self.noise and not self.hard:
                 logits = logits + self.noise * torch.randn_like(logits)
-            sharp = (self.slope * logits).softmax(-2)
+            sharp = (self.slope * logits).softmax(0)
             if self.hard:
-                most = F.one_hot(logits.argmax(-2), len(p)).movedim(-1, -2).to(sharp.dtype)
-                sharp = most + (sharp - sharp.detach())
-            parts += list(sharp.unbind(-2))
-        spare = self.channels - sum(part.shape[-1] for part in parts)
-        return torch.cat([*parts, x.new_ones(*x.shape[:-1], spare)], -1)
+                values = torch.arange(len(column), device=x.device)
+                most = logits.argmax(0) == values.view(-1, *[1] * (x.dim()))
+                sharp = most.to(x.dtype) + (sharp - sharp.detach())
+            columns += list(sharp.unbind(0))
+        return self._joined(columns, x)
 
     def split(self, x: Tensor) -> list[tuple[Tensor, ...]]:
         """For each kind, the weights of its first value, of its second, ..., `[*n, counters]`."""
@@ -144,6 +143,11 @@ class FiniteCounters(Operator):
             first = torch.where(none, torch.ones_like(total), weights[0] / total)
             shares.append([first, *(weight / total for weight in weights[1:])])
         return shares
+
+    def _joined(self, columns: list[Tensor], like: Tensor) -> Tensor:
+        """Columns side by side; channels that hold no counter are 1."""
+        spare = self.channels - self.num_each * len(columns)
+        return torch.cat([*columns, like.new_ones(*like.shape[:-1], spare)], -1)
 
     def extra_repr(self) -> str:
         """What `print(op)` says between the brackets."""
