@@ -135,7 +135,7 @@ def test_a_target_needs_no_more_states_than_tell_answers_apart():
 
 def test_answers_and_grades_are_asked_for():
     finite = close(SumModulo(5), torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match="finite.answering"):
+    with pytest.raises(ValueError, match="give it some"):
         certify(finite, FIVE)
     with pytest.raises(ValueError, match="grade"):
         certify(finite.answering(lambda state: state), FIVE, "trees")

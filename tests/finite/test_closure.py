@@ -88,7 +88,10 @@ def test_states_may_be_tuples_of_tensors():
     op = Product(SumModulo(3), SumModulo(2))
     finite = close(op, (torch.tensor([1]), torch.tensor([1])))
     assert len(finite) == 1 + 6
-    assert [part.tolist() for part in finite.codes] == [[0, 1, 2, 0, 1, 2, 0], [0, 1, 0, 1, 0, 1, 0]]
+    assert [part.tolist() for part in finite.codes] == [
+        [0, 1, 2, 0, 1, 2, 0],
+        [0, 1, 0, 1, 0, 1, 0],
+    ]
 
 
 def test_small_batches_find_the_same(monkeypatch):

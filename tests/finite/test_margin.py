@@ -6,7 +6,9 @@ from torch import nn
 
 from treefold.finite import bounded
 
-NETWORK = nn.Sequential(nn.Linear(40, 30), nn.GELU(), nn.Linear(30, 20), nn.ReLU(), nn.Linear(20, 8))
+NETWORK = nn.Sequential(
+    nn.Linear(40, 30), nn.GELU(), nn.Linear(30, 20), nn.ReLU(), nn.Linear(20, 8)
+)
 
 
 def rows(seed=0):

@@ -28,7 +28,9 @@ def test_it_is_a_monoid_whose_laws_hold(finite):
     assert isinstance(finite, Monoid)
     samples = torch.arange(len(finite))
     for law in MONOID_LAWS:
-        law.assert_holds(finite, *draw_for(law, samples, None, 200, torch.Generator().manual_seed(1)))
+        law.assert_holds(
+            finite, *draw_for(law, samples, None, 200, torch.Generator().manual_seed(1))
+        )
 
 
 @pytest.mark.parametrize("bracketing", ["balanced", "carry", "random"])

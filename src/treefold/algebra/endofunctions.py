@@ -31,7 +31,7 @@ class Endofunctions:
         states = torch.arange(n, device=x.device)
         inputs = x.repeat_interleave(n, 0)
         functions = cell(states.repeat(len(x)), inputs).view(len(x), n)
-        if not ((0 <= functions) & (functions < n)).all():
+        if not ((functions >= 0) & (functions < n)).all():
             raise ValueError(f"the cell leaves the states 0 to {n - 1}; give the number it has")
         return cls(n), functions
 

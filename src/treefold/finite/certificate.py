@@ -1,4 +1,4 @@
-"""Certificates: that every fold of a finite operator gives a task's answer, and how to re-check it."""
+"""Certificates: every fold of a finite operator gives a task's answer; to be checked again."""
 
 import dataclasses
 import hashlib

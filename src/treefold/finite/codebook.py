@@ -80,7 +80,5 @@ def _flat(part: Tensor) -> Tensor:
 
 
 def _rows_equal(a: State, b: State) -> Tensor:
-    same = [
-        _flat(x == y).all(1) for x, y in zip(tensors_of(a), tensors_of(b), strict=True)
-    ]
+    same = [_flat(x == y).all(1) for x, y in zip(tensors_of(a), tensors_of(b), strict=True)]
     return torch.stack(same).all(0)

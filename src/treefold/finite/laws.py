@@ -89,7 +89,7 @@ def walk(finite: FiniteMonoid, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _swaps(finite: FiniteMonoid) -> tuple[int, int, list[str]]:
-    broken, examples = 0, []
+    broken, examples = 0, list[str]()
     many = len(finite.values)
     height = max(1, 16 * ROWS // many**2)
     for start in range(0, len(finite), height):

@@ -41,10 +41,9 @@ def bounded(module: nn.Module, x: Tensor | Bounded) -> Bounded:
     if isinstance(module, nn.Linear):
         weight = module.weight.double()
         bias = torch.zeros(len(weight)).to(weight) if module.bias is None else module.bias.double()
-        terms = weight.shape[1] + 1
-        rounding = terms * ROUNDOFF / (1 - terms * ROUNDOFF)
+        terms = (weight.shape[1] + 1) * ROUNDOFF
         size = (x.value.abs() + x.error) @ weight.abs().T + bias.abs()
-        error = x.error @ weight.abs().T + rounding * size
+        error = x.error @ weight.abs().T + terms / (1 - terms) * size
         return Bounded(x.value @ weight.T + bias, error)
     if isinstance(module, nn.ReLU):
         return Bounded(x.value.relu(), x.error)

@@ -155,4 +155,3 @@ def spelled(tree: Tree) -> str:
 def dense_type(num_elements: int) -> torch.dtype:
     """The smallest integer type for a table over so many elements."""
     return torch.int16 if num_elements <= 1 << 15 else torch.int32
-

@@ -1,4 +1,4 @@
-"""Finite counters: products of cyclic monoids, out of which every finite commutative one is made."""
+"""Finite counters: products of cyclic monoids, the parts of every finite commutative monoid."""
 
 import math
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ from treefold.shapes import Float
 
 
 class CounterKind(NamedTuple):
-    """Counters alike: 0, 1, ..., index + period - 1, after which comes `index` again.
+    """Counters alike: 0, 1, ..., tail + period - 1, after which comes `tail` again.
 
     (2, 1) counts none, one, many; (1, 1) is a logical or; (0, 5) counts modulo 5.
     """
 
-    index: int
+    tail: int
     period: int
 
     @property
     def size(self) -> int:
         """How many values such a counter has."""
-        return self.index + self.period
+        return self.tail + self.period
 
     def sum(self, i: int, j: int) -> int:
         """The value that counting i and then j more comes to."""
         total = i + j
-        return total if total < self.size else self.index + (total - self.index) % self.period
+        return total if total < self.size else self.tail + (total - self.tail) % self.period
 
 
 class FiniteCounters(Operator):
@@ -44,7 +44,7 @@ class FiniteCounters(Operator):
     back into a circle after some steps; so the monoid is a quotient of a product of counters, one
     for each generator, and what reads the state can take the quotient.
 
-    `kinds` are the (index, period) of counters; there are equally many of each, as many as fit into
+    `kinds` are the (tail, period) of counters; there are equally many of each, as many as fit into
     the channels. What an element counts is learned: `code` takes rows of logits, through a softmax
     for each counter. `anneal` sets the slope of that softmax and the noise on its logits; once
     `hard`, the largest logit takes all, in training with straight-through gradients.
@@ -59,19 +59,19 @@ class FiniteCounters(Operator):
         super().__init__(channels)
         self.kinds = tuple(CounterKind(*kind) for kind in kinds)
         for kind in self.kinds:
-            if kind.index < 0 or kind.period < 1:
+            if kind.tail < 0 or kind.period < 1:
                 raise ValueError(
-                    f"a counter of index {kind.index} and period {kind.period}; expected an index "
+                    f"a counter of tail {kind.tail} and period {kind.period}; expected a tail "
                     "of 0 or more and a period of 1 or more, such as (2, 1) or (0, 5)"
                 )
         width = sum(kind.size for kind in self.kinds)
-        self.num_each = channels // width if width else 0
-        if not self.num_each and channels >= 1 and not self.kinds:
+        if not self.kinds:
             raise ValueError("no kinds of counters; expected some, such as [(2, 1)]")
+        self.num_each = channels // width
         self.slope, self.noise, self.hard = 1.0, 0.0, False
         start = torch.zeros(channels)
-        for kind, part in zip(self.kinds, self.split(start), strict=False):
-            part[0].fill_(1.0)
+        for columns in self.split(start):
+            columns[0].fill_(1.0)
         start[width * self.num_each :] = 1.0
         self.register_buffer("identity", start, persistent=False)
 
@@ -86,11 +86,12 @@ class FiniteCounters(Operator):
 
     def get_extra_state(self) -> Tensor:
         """How far annealing is, for checkpoints."""
-        return torch.tensor([self.slope, self.noise, self.hard], dtype=torch.float64)
+        state = torch.tensor([self.slope, self.noise, self.hard], dtype=torch.float64)
+        return state.view(torch.int64)  # no float: the type of parameters is another matter
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take over how far annealing was."""
-        slope, noise, hard = state.tolist()
+        slope, noise, hard = state.view(torch.float64).tolist()
         self.anneal(slope, noise, bool(hard))
 
     def reset_parameters(self) -> None:
@@ -135,8 +136,8 @@ class FiniteCounters(Operator):
     def _shares(self, x: Tensor) -> list[list[Tensor]]:
         """Weights divided by their sum, for each kind of counter; no weight at all is a zero."""
         shares = []
-        for weights in self.split(x):
-            weights = [F.relu(weight) for weight in weights]
+        for column in self.split(x):
+            weights = [F.relu(weight) for weight in column]
             total = torch.stack(weights).sum(0)
             none = total == 0
             total = total.masked_fill(none, 1)
@@ -151,5 +152,5 @@ class FiniteCounters(Operator):
 
     def extra_repr(self) -> str:
         """What `print(op)` says between the brackets."""
-        kinds = ", ".join(f"{self.num_each} x ({k.index}, {k.period})" for k in self.kinds)
+        kinds = ", ".join(f"{self.num_each} x ({k.tail}, {k.period})" for k in self.kinds)
         return f"{self.channels}, {kinds}"

@@ -71,11 +71,12 @@ class FiniteSelection(Operator):
 
     def get_extra_state(self) -> Tensor:
         """How far annealing is, for checkpoints."""
-        return torch.tensor([self.slope, self.noise, self.hard], dtype=torch.float64)
+        state = torch.tensor([self.slope, self.noise, self.hard], dtype=torch.float64)
+        return state.view(torch.int64)  # no float: the type of parameters is another matter
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take over how far annealing was."""
-        slope, noise, hard = state.tolist()
+        slope, noise, hard = state.view(torch.float64).tolist()
         self.anneal(slope, noise, bool(hard))
 
     def forward(
