@@ -15,7 +15,7 @@ ROOT = Path(treefold.__file__).parent
 
 SINGLE = {"names", "shapes", "cores", "atomic", "plain", "checkpoints"}
 """Files next to the rooms, which any room may use."""
-ROOMS = ("algebra", "fold", "operators", "aggr", "incremental", "distributed")
+ROOMS = ("algebra", "fold", "operators", "aggr", "incremental", "distributed", "finite")
 LAB = ("lab.runs", "lab.tasks", "lab.networks", "lab.experiments", "lab.report", "lab.compare",
        "lab.cli")  # fmt: skip
 
@@ -35,6 +35,7 @@ MAY_IMPORT = {
         *{"torch", "numpy", "torch_geometric", "pyarrow", "ray"},
         *{"algebra", "fold", "operators", "aggr", "incremental"},
     },
+    "finite": {"torch", "algebra", "fold", "operators"},
     "lab.tasks": {
         *{"torch", "torch_geometric", "numpy", "networkx", "rdkit", "skimage", "PIL"},
         *{"algebra", "fold", "operators", "aggr"},
@@ -47,7 +48,7 @@ MAY_IMPORT = {
         *{"torch", "torch_geometric", "algebra", "fold", "operators", "aggr", "lab.tasks"},
     },
     "lab.experiments": {
-        *{"torch", "algebra", "fold", "operators", "aggr", "distributed"},
+        *{"torch", "algebra", "fold", "operators", "aggr", "distributed", "finite"},
         *{"lab.tasks", "lab.networks", "lab.runs"},
     },
     "lab.report": {"numpy", "plotly", "matplotlib", "lab.runs"},

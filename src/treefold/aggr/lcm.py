@@ -169,14 +169,21 @@ class LCMAggregation(RaggedAggregation):
         return cast(Tensor, fold.groups)
 
     def projected(self, x: Rows) -> TableRows:
-        """The rows to fold: each once through `project`, not yet gathered."""
+        """The rows to fold: each once through `project`, not yet gathered.
+
+        Where the operator has a `code`, these are the states that stand for rows.
+        """
         if self.project is None:
             require_channels(x, self.channels)
-            return TableRows.of(cast(Tensor | TableRows, x))
+            return self._coded(TableRows.of(cast(Tensor | TableRows, x)))
         x = TableRows.of(cast(Tensor | TableRows, x))
         made = replace(x, table=self.project(x.table))
         require_channels(made, self.channels)
-        return made
+        return self._coded(made)
+
+    def _coded(self, x: TableRows) -> TableRows:
+        code = getattr(self.operator, "code", None)
+        return x if code is None else replace(x, table=code(x.table))
 
     def extra_repr(self) -> str:
         """The options that are not the default, for `print(aggregator)`."""

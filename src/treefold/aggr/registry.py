@@ -8,6 +8,7 @@ from typing import Any
 from torch_geometric.nn import aggr as pyg
 
 from treefold.aggr.base import RaggedAggregation
+from treefold.aggr.counters import finite_counters
 from treefold.aggr.extremes import ExtremeAggregation
 from treefold.aggr.fixed import FixedAggregation
 from treefold.aggr.lcm import LCMAggregation
@@ -55,6 +56,10 @@ AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
         law_reduction="mean",
         operator_options={"stretch": 0.1},
     ),
+    "finite-selection": _lcm(
+        "finite-selection", bracketing="random", consistency=0.5, law_reduction="mean"
+    ),
+    "finite-counters": finite_counters,
     "conjugated-sum": _lcm("conjugated-sum"),
     "conjugated-max": _lcm("conjugated-max"),
 }

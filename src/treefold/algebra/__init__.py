@@ -1,5 +1,6 @@
 """Commutative monoids: what they are, the laws they obey, and the ones known in closed form."""
 
+from treefold.algebra.endofunctions import Endofunctions
 from treefold.algebra.exact import (
     ExactMonoid,
     LogSumExp,
@@ -92,6 +93,7 @@ __all__ = [
     "BitwiseXor",
     "Condition",
     "CountModulo",
+    "Endofunctions",
     "ExactMonoid",
     "Gcd",
     "Histogram",

@@ -7,6 +7,8 @@ from treefold.operators.binary_gru import BinaryGRU
 from treefold.operators.binary_gru_loops import kernels_in_use
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
+from treefold.operators.finite_counters import FiniteCounters
+from treefold.operators.finite_selection import FiniteSelection
 from treefold.operators.gated_selection import GatedSelection
 from treefold.operators.operator import HALF_TYPES, Operator, reset_parts
 from treefold.operators.recurrent import RecurrentCell, RecurrentGRU, RecurrentLSTM
@@ -18,6 +20,8 @@ OPERATORS: dict[str, Callable[..., Operator]] = {
     "binary-gru": BinaryGRU,
     "binary-mlp": BinaryMLP,
     "gated-selection": GatedSelection,
+    "finite-selection": FiniteSelection,
+    "finite-counters": FiniteCounters,
     "conjugated-sum": Conjugated.sum,
     "conjugated-max": Conjugated.max,
 }
@@ -34,6 +38,8 @@ __all__ = [
     "BinaryMLP",
     "Conjugated",
     "CouplingFlow",
+    "FiniteCounters",
+    "FiniteSelection",
     "GatedSelection",
     "Operator",
     "RecurrentCell",

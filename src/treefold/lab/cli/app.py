@@ -165,6 +165,34 @@ def laws(
 
 
 @app.command
+def certify(
+    run: Annotated[
+        Path | None, Parameter(help="The folder of a run, or one checkpoint in it.")
+    ] = None,
+    *,
+    grade: Annotated[str, Parameter(help="tree, or stream for lists alone.")] = "tree",
+    limit: Annotated[int, Parameter(help="Of reachable states.")] = 60_000,
+    out: Annotated[
+        Path | None, Parameter(help="The file to write; in the run's folder if not given.")
+    ] = None,
+    verify: Annotated[
+        Path | None, Parameter(help="A certificate to check again, of the run it lies in.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Prove that a run's finite states answer every set rightly, or show which they do not."""
+    with as_one_line(debug):
+        from treefold.lab.cli.commands import certify_run, verify_certificate
+
+        if verify is not None:
+            verify_certificate(verify, verify.parent if run is None else run)
+        elif run is None:
+            raise ValueError("no run was given; expected the folder of one, or --verify FILE")
+        else:
+            print(certify_run(run, grade, limit, out))
+
+
+@app.command
 def fold(
     run: Run,
     source: Annotated[Path, Parameter(help="A Parquet file, or a folder of them.")],

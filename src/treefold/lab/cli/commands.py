@@ -2,18 +2,23 @@
 
 import hashlib
 import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from treefold.aggr import AGGREGATORS
 from treefold.algebra import law_report
+from treefold.checkpoints import CheckpointStore
 from treefold.cores import num_cores
+from treefold.finite import GRADES, Certificate, Grade
 from treefold.lab.cli.display import choose_display
 from treefold.lab.cli.watching import watch
 from treefold.lab.experiments import (
+    CHECKPOINTS,
     FAMILIES,
+    certify_network,
     experiment_of,
     find_experiment,
     model_at,
@@ -24,6 +29,7 @@ from treefold.lab.experiments import (
     run,
     run_of,
 )
+from treefold.lab.networks import SetNetwork
 from treefold.lab.runs import (
     FULL,
     Record,
@@ -36,6 +42,7 @@ from treefold.lab.runs import (
     under_torchrun,
 )
 from treefold.lab.tasks import SET_TASKS
+from treefold.names import require_one_of
 
 if TYPE_CHECKING:
     from treefold.lab.cli.options import Machine
@@ -164,6 +171,62 @@ def print_laws(path: Path, num_draws: int) -> None:
     generator = torch.Generator().manual_seed(0)
     states, inputs = states_of(*folded), inputs_of(folded.rows, folded.groups)
     print(law_report(op, states, laws, num_draws=num_draws, generator=generator, inputs=inputs))
+
+
+def certify_run(path: Path, grade: str, limit: int, out: Path | None) -> Path:
+    """Write a certificate for a run whose operator has finite states; gives where it is."""
+    record = Record.read(run_of(path))
+    experiment = experiment_of(record)
+    require_one_of(GRADES, grade, "grade")
+    model = model_at(_last_checkpoint(path), experiment).float()
+    if not isinstance(model, SetNetwork):
+        raise ValueError(f"{record.name} is not about multisets of integers; expected a set task")
+    about = {"run": record.name, "seed": record.seed, "recipe": record.recipe, "limit": limit}
+    certificate = certify_network(
+        model, experiment.task, cast(Grade, grade), limit, _print_progress, **about
+    ).certificate
+    out = run_of(path).parent / f"certificate-{grade}.json" if out is None else out
+    certificate.save(out)
+    print(describe_certificate(certificate))
+    return out
+
+
+def verify_certificate(file: Path, path: Path) -> None:
+    """Make a certificate again from the weights of its run, and compare; raises if it differs."""
+    kept = Certificate.load(file)
+    record = Record.read(run_of(path))
+    experiment = experiment_of(record)
+    model = cast(SetNetwork, model_at(_last_checkpoint(path), experiment).float())
+    found = certify_network(
+        model, experiment.task, kept.grade, kept.about["limit"], _print_progress, **kept.about
+    ).certificate
+    differences = kept.differences(found)
+    if differences:
+        raise ValueError(f"{file} is not what the weights give: {'; '.join(differences)}")
+    print(f"verified: {describe_certificate(found)}")
+
+
+def _last_checkpoint(path: Path) -> Path:
+    """The newest checkpoint of a run, unless `path` names one: states are hard at the end."""
+    folder = path / CHECKPOINTS
+    names = CheckpointStore(folder, "last").names() if folder.is_dir() else []
+    return folder / names[-1] if names else path
+
+
+def describe_certificate(found: Certificate) -> str:
+    """A certificate in some lines."""
+    verdict = "holds" if found.holds else f"does not hold: {found.wrong} of {found.checked} wrong"
+    lines = [
+        f"{found.grade} certificate {verdict}",
+        f"{found.elements} states, {found.classes} needed; {found.checked} products and answers "
+        f"compared in {found.seconds:.1f} s; margin {found.margin:.3g}",
+    ]
+    return "\n".join([*lines, *found.counterexamples])
+
+
+def _print_progress(known: int, left: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{known} states, {left} to go ", end="", file=sys.stderr, flush=True)
 
 
 def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:

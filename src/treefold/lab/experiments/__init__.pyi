@@ -3,6 +3,7 @@ from .build import routine_of as routine_of
 from .catalogue import FAMILIES as FAMILIES
 from .catalogue import find_experiment as find_experiment
 from .catalogue import find_preset as find_preset
+from .certifying import certify_network as certify_network
 from .loading import experiment_of as experiment_of
 from .loading import load_model as load_model
 from .loading import model_at as model_at
@@ -17,4 +18,5 @@ from .set_runner import parse_sizes as parse_sizes
 from .speed import time_experiment as time_experiment
 from .table_fold import fold_of as fold_of
 from .table_fold import load_fold as load_fold
+from .trainer import CHECKPOINTS as CHECKPOINTS
 from .trainer import Watcher as Watcher

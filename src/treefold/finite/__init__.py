@@ -1,0 +1,39 @@
+"""Finite monoids read off an operator: closed, checked, certified, minimised, looked up."""
+
+from treefold.finite.certificate import (
+    GRADES,
+    Certificate,
+    Grade,
+    Target,
+    certify,
+    fingerprint,
+    target_classes,
+)
+from treefold.finite.closure import LimitReached, Watch, close
+from treefold.finite.laws import Laws, check
+from treefold.finite.margin import Bounded, bounded
+from treefold.finite.monoid import FiniteMonoid, Tree, leaves, spelled
+from treefold.finite.quotient import Quotient, minimize
+
+__all__ = [
+    "GRADES",
+    "Bounded",
+    "Certificate",
+    "FiniteMonoid",
+    "Grade",
+    "Laws",
+    "LimitReached",
+    "Quotient",
+    "Target",
+    "Tree",
+    "Watch",
+    "bounded",
+    "certify",
+    "check",
+    "close",
+    "fingerprint",
+    "leaves",
+    "minimize",
+    "spelled",
+    "target_classes",
+]

@@ -1,0 +1,150 @@
+"""Closure: every state that an operator can reach from given elements, level by level."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from treefold.algebra import Monoid, State, identity_like, map_state, stack_size, take
+from treefold.finite.codebook import Codebook
+from treefold.finite.monoid import FiniteMonoid, dense_type
+
+ROWS = 1 << 16
+"""Products in one call of the operator."""
+LARGEST_TABLE = 1 << 13
+"""Elements of the largest monoid whose table is kept: 128 MB of 16-bit numbers."""
+
+Watch = Callable[[int, int], None]
+"""Called with how many elements are known, and how many still have to be multiplied."""
+
+
+class LimitReached(RuntimeError):
+    """More states than the limit; `found` is how many were known by then."""
+
+    def __init__(self, found: int, limit: int) -> None:
+        super().__init__(
+            f"{found} states are reachable and more may be: the limit is {limit}. Either the "
+            "operator does not close, or it needs a larger limit"
+        )
+        self.found, self.limit = found, limit
+
+
+@torch.no_grad()
+def close(
+    op: Monoid,
+    generators: State,
+    limit: int = 60_000,
+    *,
+    trees: bool = True,
+    watch: Watch = lambda known, left: None,
+) -> FiniteMonoid:
+    """Find every state reachable from the rows of `generators`, or raise `LimitReached`.
+
+    First from each state by one more generator, as lists reach them. With `trees`, then by all
+    products of two reachable states, as trees reach them: these are the same states if `op` is
+    associative, and every pair is looked at to know it. The table of products is kept for up to
+    `LARGEST_TABLE` elements.
+
+    The identity of `op` is adjoined formally, as folds do: nothing is merged with it.
+    """
+    coded = cast(Callable[[State], State], getattr(op, "code", lambda x: x))(generators)
+    if stack_size(coded) < 1:
+        raise ValueError("there are no generators; give at least one row")
+    search = _Search(op, coded, limit, watch)
+    search.by_values()
+    if trees:
+        search.by_pairs()
+    return search.found(trees)
+
+
+class _Search:
+    def __init__(self, op: Monoid, values: State, limit: int, watch: Watch) -> None:
+        self.op, self.limit, self.watch = op, limit, watch
+        self.book = Codebook(values)
+        self.values = 1 + self.book.find(values)
+        first = torch.full((len(self.book),), len(self.values)).scatter_reduce(
+            0, self.values - 1, torch.arange(len(self.values)), "amin"
+        )
+        self.left = [torch.full((1 + len(first),), -1)]
+        self.right = [torch.cat([torch.tensor([-1]), first])]
+        self.steps: list[Tensor] = [self.values[None]]
+        self._require_room()
+
+    def __len__(self) -> int:
+        return 1 + len(self.book)
+
+    def by_values(self) -> None:
+        """Until every known element times every value is known."""
+        done = sum(map(len, self.steps))
+        many = len(self.values)
+        while done < len(self):
+            stop = min(len(self), done + max(1, ROWS // many))
+            left = torch.arange(done, stop).repeat_interleave(many)
+            products = self._multiply(left, self.values.repeat(stop - done))
+            self.steps.append(products.view(-1, many))
+            done = stop
+            self.watch(len(self), len(self) - done)
+
+    def by_pairs(self) -> None:
+        """Until every product of two known elements is known, and one more value as well."""
+        done = 1
+        while done < len(self):
+            stop = min(len(self), done + max(1, ROWS // len(self)))
+            # All products of the rows [done, stop) with one another and with all before them.
+            left = torch.arange(done, stop).repeat_interleave(stop - 1)
+            right = torch.arange(1, stop).repeat(stop - done)
+            self._multiply(left, right)
+            self._multiply(right, left)
+            self.by_values()
+            done = stop
+            self.watch(len(self), len(self) - done)
+
+    def found(self, trees: bool) -> FiniteMonoid:
+        """The monoid, with a table if it is small."""
+        identity = map_state(lambda part: part[:1], identity_like(self.op, self.book.states))
+        elements = FiniteMonoid(
+            map_state(lambda *parts: torch.cat(parts), identity, self.book.states),
+            self.values,
+            torch.cat(self.steps).to(torch.int32),
+            torch.cat(self.left),
+            torch.cat(self.right),
+        )
+        if not trees or len(elements) > LARGEST_TABLE:
+            return elements
+        table = torch.empty(len(elements), len(elements), dtype=dense_type(len(elements)))
+        for start, rows in product_rows(self.op, elements):
+            table[start : start + len(rows)] = rows
+        return dataclasses.replace(elements, table=table)
+
+    def _multiply(self, left: Tensor, right: Tensor) -> Tensor:
+        """The numbers of products, which are added to the book where they are new."""
+        products = self.op(take(self.book.states, left - 1), take(self.book.states, right - 1))
+        first = self.book.add(products)
+        self.left.append(left[first])
+        self.right.append(right[first])
+        self._require_room()
+        return 1 + self.book.find(products)
+
+    def _require_room(self) -> None:
+        if len(self.book) > self.limit:
+            raise LimitReached(len(self.book), self.limit)
+
+
+def product_rows(op: Monoid, finite: FiniteMonoid) -> Iterator[tuple[int, Tensor]]:
+    """All products of elements, some rows of the table at a time, each with its first row.
+
+    A product that is none of the elements is -1.
+    """
+    book = Codebook(take(finite.codes, slice(1, None)))
+    everything = torch.arange(len(finite))
+    yield 0, everything[None]
+    right = everything[1:]
+    height = max(1, ROWS // len(finite))
+    for start in range(1, len(finite), height):
+        left = everything[start : start + height]
+        pairs = left.repeat_interleave(len(right)), right.repeat(len(left))
+        found = book.find(op(*(take(finite.codes, numbers) for numbers in pairs)))
+        numbers = torch.where(found < 0, -1, found + 1).view(len(left), -1)
+        yield start, torch.cat([left[:, None], numbers], 1)

@@ -1,0 +1,97 @@
+"""Certificates for networks on multisets: closed, answered and compared, from their weights."""
+
+import dataclasses
+import time
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from treefold.aggr import LCMAggregation
+from treefold.finite import (
+    Bounded,
+    Certificate,
+    FiniteMonoid,
+    Grade,
+    Watch,
+    bounded,
+    certify,
+    close,
+    fingerprint,
+)
+from treefold.lab.networks import SetNetwork
+from treefold.lab.tasks import SetTask, from_bits
+from treefold.operators import FiniteCounters, FiniteSelection
+
+
+class Proved(NamedTuple):
+    """A certificate, and the monoid that it is about."""
+
+    certificate: Certificate
+    monoid: FiniteMonoid
+
+
+def certify_network(
+    model: SetNetwork,
+    task: SetTask,
+    grade: Grade = "tree",
+    limit: int = 60_000,
+    watch: Watch = lambda known, left: None,
+    **about: Any,
+) -> Proved:
+    """Close the operator of a network over all integers, and compare it with the exact monoid.
+
+    Answers are read off in float64; the certificate's margin is how far the numbers that become
+    codes and answers are clear of what rounding can do to them in float32.
+    """
+    began = time.monotonic()
+    model.eval()
+    aggregator = cast(LCMAggregation, model.aggregator)
+    op = aggregator.operator
+    if not isinstance(op, FiniteCounters | FiniteSelection):
+        raise ValueError(
+            f"{type(op).__name__} has no finite states to enumerate; expected a run of "
+            "finite-counters or finite-selection"
+        )
+    if not op.hard:
+        raise ValueError("its states are still soft: the run has not come to where they are hard")
+    elements, clear = _elements(model, aggregator, op)
+    finite = close(op, elements, limit, trees=grade == "tree", watch=watch)
+    logits = bounded(model.decoder, cast(Tensor, finite.codes)[1:])
+    finite = finite.answering(lambda codes: from_bits(logits.value > 0))
+    found = certify(finite, task, grade, op, **about)
+    return Proved(
+        dataclasses.replace(
+            found,
+            seconds=round(time.monotonic() - began, 3),
+            weights=fingerprint(model),
+            margin=min(clear, logits.margin),
+        ),
+        finite,
+    )
+
+
+@torch.no_grad()
+def _elements(
+    model: SetNetwork, aggregator: LCMAggregation, op: FiniteCounters | FiniteSelection
+) -> tuple[Tensor, float]:
+    """The codes of all integers, and how clear of rounding the numbers are that decide them."""
+    bits = model.embedding.flatten(0, 1)
+    embedding = torch.nn.Linear(bits.shape[0], bits.shape[1], bias=False)
+    embedding.weight.copy_(bits.T)
+    parts = [embedding, *model.encoder]
+    if aggregator.project is not None:
+        parts.append(aggregator.project)
+    rows = bounded(torch.nn.Sequential(*parts), model.is_digit)
+    return op.code(rows.value.float()), _clearance(op, rows)
+
+
+def _clearance(op: FiniteCounters | FiniteSelection, rows: Bounded) -> float:
+    if isinstance(op, FiniteSelection):
+        return rows.margin
+    gaps, error = [], 2 * rows.error.amax(-1)
+    for columns in op.split(rows.value):
+        if len(columns) > 1:
+            best = torch.stack(columns).topk(2, 0).values
+            gaps.append((best[0] - best[1]).amin(-1) - error)
+    return float(torch.stack(gaps).min())

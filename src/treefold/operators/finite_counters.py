@@ -1,0 +1,156 @@
+"""Finite counters: products of cyclic monoids, the parts of every finite commutative monoid."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from treefold.operators.operator import Operator
+from treefold.shapes import Float
+
+
+class CounterKind(NamedTuple):
+    """Counters alike: 0, 1, ..., tail + period - 1, after which comes `tail` again.
+
+    (2, 1) counts none, one, many; (1, 1) is a logical or; (0, 5) counts modulo 5.
+    """
+
+    tail: int
+    period: int
+
+    @property
+    def size(self) -> int:
+        """How many values such a counter has."""
+        return self.tail + self.period
+
+    def sum(self, i: int, j: int) -> int:
+        """The value that counting i and then j more comes to."""
+        total = i + j
+        return total if total < self.size else self.tail + (total - self.tail) % self.period
+
+
+class FiniteCounters(Operator):
+    """The operator that adds counters; it has no weights, all learning is in what elements count.
+
+    A state is a distribution over the values of each counter, and a ⊕ b is the distribution of the
+    sum, as of independent counts: a product in a monoid algebra. So every law of a commutative
+    monoid holds, before counts are sharp and after, and once they are sharp, to the bit: states are
+    then rows of 0 and 1, of which sums of products are exact.
+
+    Nothing is lost by this form. In a finite commutative monoid the multiples of an element come
+    back into a circle after some steps; so the monoid is a quotient of a product of counters, one
+    for each generator, and what reads the state can take the quotient.
+
+    `kinds` are the (tail, period) of counters; there are equally many of each, as many as fit into
+    the channels. What an element counts is learned: `code` takes rows of logits, through a softmax
+    for each counter. `anneal` sets the slope of that softmax and the noise on its logits; once
+    `hard`, the largest logit takes all, in training with straight-through gradients.
+
+    What is merged is taken for weights: negative ones count as zero, and those of a counter are
+    divided by their sum, which of states is 1.
+    """
+
+    identity: Tensor
+
+    def __init__(self, channels: int, kinds: Sequence[Sequence[int]] = ((2, 1),)) -> None:
+        super().__init__(channels)
+        self.kinds = tuple(CounterKind(*kind) for kind in kinds)
+        for kind in self.kinds:
+            if kind.tail < 0 or kind.period < 1:
+                raise ValueError(
+                    f"a counter of tail {kind.tail} and period {kind.period}; expected a tail "
+                    "of 0 or more and a period of 1 or more, such as (2, 1) or (0, 5)"
+                )
+        width = sum(kind.size for kind in self.kinds)
+        if not self.kinds:
+            raise ValueError("no kinds of counters; expected some, such as [(2, 1)]")
+        self.num_each = channels // width
+        self.slope, self.noise, self.hard = 1.0, 0.0, False
+        start = torch.zeros(channels)
+        for columns in self.split(start):
+            columns[0].fill_(1.0)
+        start[width * self.num_each :] = 1.0
+        self.register_buffer("identity", start, persistent=False)
+
+    def anneal(self, slope: float = 1.0, noise: float = 0.0, hard: bool = False) -> None:
+        """Set the slope (1 or more), the noise on logits, and whether to round."""
+        if not (1 <= slope < math.inf and 0 <= noise < math.inf):
+            raise ValueError(
+                f"slope is {slope} and noise {noise}; expected a slope of 1 or more, and no "
+                "negative noise"
+            )
+        self.slope, self.noise, self.hard = float(slope), float(noise), bool(hard)
+
+    def get_extra_state(self) -> Tensor:
+        """How far annealing is, for checkpoints."""
+        state = torch.tensor([self.slope, self.noise, self.hard], dtype=torch.float64)
+        return state.view(torch.int64)  # no float: the type of parameters is another matter
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take over how far annealing was."""
+        slope, noise, hard = state.view(torch.float64).tolist()
+        self.anneal(slope, noise, bool(hard))
+
+    def reset_parameters(self) -> None:
+        """There are none; counts are as soft as at first again."""
+        self.anneal()
+
+    def forward(
+        self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
+    ) -> Float[Tensor, " *n channels"]:
+        """Combine `a` and `b`, row by row."""
+        columns = []
+        for kind, p, q in zip(self.kinds, self._shares(a), self._shares(b), strict=True):
+            total = [torch.zeros_like(p[0])] * kind.size
+            for i in range(kind.size):
+                for j in range(kind.size):
+                    at = kind.sum(i, j)
+                    total[at] = total[at] + p[i] * q[j]
+            columns += total
+        return self._joined(columns, a)
+
+    def code(self, x: Float[Tensor, " *n channels"]) -> Float[Tensor, " *n channels"]:
+        """The state of a row of logits: a softmax for each counter, as sharp as annealing is."""
+        columns = []
+        for column in self.split(x):
+            logits = torch.stack(column)
+            if self.training and self.noise and not self.hard:
+                logits = logits + self.noise * torch.randn_like(logits)
+            sharp = (self.slope * logits).softmax(0)
+            if self.hard:
+                values = torch.arange(len(column), device=x.device)
+                most = logits.argmax(0) == values.view(-1, *[1] * (x.dim()))
+                sharp = most.to(x.dtype) + (sharp - sharp.detach())
+            columns += list(sharp.unbind(0))
+        return self._joined(columns, x)
+
+    def split(self, x: Tensor) -> list[tuple[Tensor, ...]]:
+        """For each kind, the weights of its first value, of its second, ..., `[*n, counters]`."""
+        sizes = [self.num_each] * sum(kind.size for kind in self.kinds)
+        columns = iter(x[..., : sum(sizes)].split(sizes, -1))
+        return [tuple(next(columns) for _ in range(kind.size)) for kind in self.kinds]
+
+    def _shares(self, x: Tensor) -> list[list[Tensor]]:
+        """Weights divided by their sum, for each kind of counter; no weight at all is a zero."""
+        shares = []
+        for column in self.split(x):
+            weights = [F.relu(weight) for weight in column]
+            total = torch.stack(weights).sum(0)
+            none = total == 0
+            total = total.masked_fill(none, 1)
+            first = torch.where(none, torch.ones_like(total), weights[0] / total)
+            shares.append([first, *(weight / total for weight in weights[1:])])
+        return shares
+
+    def _joined(self, columns: list[Tensor], like: Tensor) -> Tensor:
+        """Columns side by side; channels that hold no counter are 1."""
+        spare = self.channels - self.num_each * len(columns)
+        return torch.cat([*columns, like.new_ones(*like.shape[:-1], spare)], -1)
+
+    def extra_repr(self) -> str:
+        """What `print(op)` says between the brackets."""
+        kinds = ", ".join(f"{self.num_each} x ({k.tail}, {k.period})" for k in self.kinds)
+        return f"{self.channels}, {kinds}"
