@@ -8,7 +8,7 @@ PIP_FLAGS ?=
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup test demo examples docs results-page lint types bench clean
+.PHONY: setup check test test-all demo examples docs results-page lint types bench clean
 
 setup: $(STAMP)
 
@@ -17,7 +17,15 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e ".[dev]"
 	touch $@
 
+# For every-day work: style, types, and the claims about laws, folds and operators.
+check: lint types
+	$(BIN)/python -m pytest -n 2 -q -m "not long" tests/algebra tests/fold tests/operators tests/test_layers.py
+
 test: setup
+	$(BIN)/python -m pytest -n 2 -q -m "not long"
+
+# With the long matrices and faults.
+test-all: setup
 	$(BIN)/python -m pytest -n 2 -q
 
 demo: setup

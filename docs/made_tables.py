@@ -5,8 +5,14 @@ A row is a group of runs that differ in their seeds alone.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.report.groups import Group
+from treefold.lab.report.hardware import alike, machines_of
+from treefold.lab.report.runs import Run
+from treefold.lab.runs.loop import num_steps
+from treefold.lab.tasks.multitask.variants import TRAIN_SIZES
 
 Address = Callable[[Group], str]
 """Where a reader finds the records of a group."""
@@ -20,9 +26,19 @@ class MadeTable:
 
     experiments: tuple[str, ...]
     columns: Callable[[Sequence[Group]], Columns]
+    timed: bool = False
+    """Whether it shows times: then it is one table for each machine, by name."""
 
     def lines(self, groups: Sequence[Group], address: Address) -> list[str]:
         """The table in Markdown, each row with a link to its records."""
+        if not self.timed:
+            return self._table(groups, address)
+        found: list[str] = []
+        for part in alike(groups):
+            found += [f"On {machines_of(part)}:", "", *self._table(part, address), ""]
+        return found[:-1]
+
+    def _table(self, groups: Sequence[Group], address: Address) -> list[str]:
         columns = self.columns(groups)
         heads = ["aggregator", *(head for head, _ in columns)]
         found = [_line(heads), "|---" * len(heads) + "|"]
@@ -70,6 +86,31 @@ def epochs(group: Group) -> str:
     return ", ".join(sorted({f"{run.record.epochs:,}" for run in group.finished}))
 
 
+def steps(group: Group) -> str:
+    """How many steps of the optimiser they really had."""
+    found = {_steps(run.record.recipe, run.record.epochs, run) for run in group.finished}
+    return ", ".join(f"{number:,}" for number in sorted(found))
+
+
+def steps_beside_paper(group: Group) -> str:
+    """The steps, and in brackets the most that the published recipe of the row has."""
+    if not group.finished[0].record.reported:
+        return f"{steps(group)} ({NONE})"
+    (paper,) = find_experiment(group.finished[0].record.name, "paper")
+    return f"{steps(group)} ({_steps(paper.recipe(), paper.training.epochs):,})"
+
+
+def _steps(recipe: dict[str, Any], num_epochs: int, run: Run | None = None) -> int:
+    task, training = recipe["task"], recipe["training"]
+    num_train, batch_size = task.get("num_train"), training["batch_size"]
+    if num_train is None and run is not None:  # of real graphs only the record knows
+        num_train = run.record.metrics["num_graphs"]["train"]
+    if task["name"] == "multi-task" and not training.get("mixed_sizes"):
+        sizes = len(TRAIN_SIZES)  # each batch has graphs of one size
+        return num_epochs * sizes * num_steps(num_train // sizes, batch_size)
+    return num_epochs * num_steps(num_train, batch_size)
+
+
 def changed(group: Group) -> str:
     """What the command line changed in the preset, by the last word of each name."""
     changes = group.finished[0].record.overrides.items()
@@ -87,7 +128,8 @@ def accuracies(groups: Sequence[Group]) -> Columns:
     for head, metric in UNIFORM.items():
         columns += [(head, ours(metric, 3)), ("paper", paper(metric, 3))]
     differ = len({epochs(group) for group in groups}) > 1
-    return [*columns, ("epochs", epochs) if differ else ("seeds", seeds)]
+    columns.append(("epochs", epochs) if differ else ("seeds", seeds))
+    return [*columns, ("steps (paper)", steps_beside_paper)]
 
 
 def generalisation(groups: Sequence[Group]) -> Columns:
@@ -122,7 +164,27 @@ def errors(groups: Sequence[Group]) -> Columns:
 
     metrics = [name for name in groups[0].finished[0].record.metrics if name.startswith(LOG)]
     heads = [name.removeprefix(LOG).replace("-", " ") for name in metrics]
-    return [*zip(heads, map(both, metrics), strict=True), ("epochs", epochs)]
+    columns = zip(heads, map(both, metrics), strict=True)
+    return [*columns, ("epochs", epochs), ("steps (paper)", steps_beside_paper)]
+
+
+RATIO_SPLITS = ("test", *(f"extrapolation-{sizes}" for sizes in ("20-24", "45-49", "95-99")))
+
+
+def ratios(groups: Sequence[Group]) -> Columns:
+    """log10 of errors to those of a constant answer, by the size of graphs."""
+
+    def at(split: str) -> Callable[[Group], str]:
+        return lambda group: f"{_only(group).record.metrics['log10_ratio'][split]:.2f}"
+
+    heads = ("15..19", *(split.removeprefix("extrapolation-") for split in RATIO_SPLITS[1:]))
+    by_size = zip(heads, map(at, RATIO_SPLITS), strict=True)
+    return [*((head.replace("-", ".."), cell) for head, cell in by_size), ("epochs", epochs)]
+
+
+def _only(group: Group) -> Run:
+    (run,) = group.finished
+    return run
 
 
 def real_scores(groups: Sequence[Group]) -> Columns:
@@ -140,6 +202,7 @@ def real_scores(groups: Sequence[Group]) -> Columns:
         ("test, last epoch", lambda group: ours(f"{measure(group)}@test-last", 3)(group)),
         ("published", lambda group: paper(f"{measure(group)}@test", 3)(group)),
         ("epochs", epochs),
+        ("steps", steps),
     ]
 
 
@@ -151,7 +214,8 @@ TABLES = {
     "second-minimum-lambda": MadeTable(("second-minimum-lambda",), generalisation),
     "generalisation": MadeTable(("second-minimum", "generalisation"), generalisation),
     "other set tasks": MadeTable(("parity", "count-modulo", "mode", "xor"), by_task),
-    "set-speed": MadeTable(("set-speed",), seconds),
+    "set-speed": MadeTable(("set-speed",), seconds, timed=True),
     "multi-task": MadeTable(("multi-task",), errors),
+    "multi-task by size": MadeTable(("multi-task",), ratios),
     "real graphs": MadeTable(REAL, real_scores),
 }

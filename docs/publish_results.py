@@ -1,4 +1,4 @@
-"""The results page, and the tables of other pages, made from the records in `results/`.
+"""The results page, and tables and sentences of other pages, made from records in `results/`.
 
     python docs/publish_results.py
 
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from made_sentences import SENTENCES
 from made_tables import TABLES, Address
 
 from treefold.atomic import write_atomically
@@ -25,20 +26,21 @@ MADE = re.compile(r"(<!-- made: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def made(name: str, groups: Sequence[Group], address: Address) -> str:
-    """The table called `NAME, preset PRESET`, from finished runs; `*` stands for anything."""
-    table_name, _, variant = name.partition(", preset ")
-    if table_name not in TABLES:
-        raise ValueError(f"no table {name!r}; there are {', '.join(TABLES)}")
-    table = TABLES[table_name]
-    chosen = [g for g in groups if g.experiment in table.experiments and g.finished]
+    """What is called `NAME, preset PRESET`, from finished runs; `*` stands for anything."""
+    kind, _, variant = name.partition(", preset ")
+    known = {**TABLES, **SENTENCES}
+    if kind not in known:
+        raise ValueError(f"nothing is called {name!r}; there are {', '.join(known)}")
+    chosen = [g for g in groups if g.experiment in known[kind].experiments and g.finished]
     rows = [group for group in chosen if fnmatchcase(group.variant, variant)]
     if not rows:
-        raise ValueError(f"no table {name!r}: results/ has no such finished runs")
-    return "\n".join(table.lines(rows, address))
+        raise ValueError(f"nothing for {name!r}: results/ has no such finished runs")
+    table = TABLES.get(kind)
+    return "\n".join(table.lines(rows, address) if table else SENTENCES[kind].lines(rows))
 
 
 def filled(page: Path, groups: Sequence[Group]) -> str:
-    """The page's text with every made table as the records have it now."""
+    """The page's text with all that is made as the records have it now."""
 
     def address(group: Group) -> str:
         if page.name != "README.md":
@@ -50,7 +52,7 @@ def filled(page: Path, groups: Sequence[Group]) -> str:
 
 
 def publish() -> None:
-    """Write the report, then the tables that pages quote from it."""
+    """Write the report, then what pages quote from its records."""
     write_report(RESULTS, REPORT)
     groups = read_content(RESULTS).groups
     for page in PAGES:

@@ -79,6 +79,67 @@ def test_bad_groups_are_refused(name, given, message):
         make(name)(X, **given)
 
 
+ELSEWHERE = {
+    "index on another device": (
+        {"index": INDEX.to("meta")},
+        r"index is on meta, but x is on cpu; expected both on one device: give index\.to\(x\.dev",
+    ),
+    "ptr on another device": (
+        {"ptr": torch.tensor([0, 1, 4]).to("meta")},
+        r"ptr is on meta, but x is on cpu; expected both on one device: give ptr\.to\(x\.device\)",
+    ),
+    "a list as index": (
+        {"index": INDEX.tolist()},
+        r"index is a list; expected a tensor: give torch\.as_tensor\(index\)",
+    ),
+    "an array as index": ({"index": INDEX.numpy()}, r"index is a ndarray; expected a tensor: give"),
+    "a list as ptr": ({"ptr": [0, 1, 4]}, r"ptr is a list; expected a tensor: give torch\.as_ten"),
+    "an array as ptr": (
+        {"ptr": torch.tensor([0, 1, 4]).numpy()},
+        r"ptr is a ndarray; expected a tensor: give torch\.as_tensor\(ptr\)",
+    ),
+    "a sparse index": (
+        {"index": INDEX.to_sparse()},
+        r"index has layout torch\.sparse_coo; expected torch\.strided: give index\.to_dense\(\)",
+    ),
+}
+
+
+@every
+@pytest.mark.parametrize(("given", "message"), ELSEWHERE.values(), ids=list(ELSEWHERE))
+def test_what_is_no_tensor_beside_the_rows_is_refused(name, given, message):
+    with pytest.raises(ValueError, match=message):
+        make(name)(X, **given)
+
+
+ODD_ROWS = {
+    "sparse": (
+        X.to_sparse(),
+        r"x has layout torch\.sparse_coo; expected torch\.strided: give x\.to_",
+    ),
+    "a list": (X.tolist(), r"x is a list; expected a tensor: give torch\.as_tensor\(x\)"),
+    "nested": (
+        torch.nested.nested_tensor([X[:1], X[1:]], layout=torch.jagged),
+        r"x is a nested tensor; expected one tensor of all rows: give x\.values\(\), and ptr=",
+    ),
+    "without values": (X.to("meta"), r"index is on cpu, but x is on meta; expected both on one"),
+}
+
+
+@every
+@pytest.mark.parametrize(("rows", "message"), ODD_ROWS.values(), ids=list(ODD_ROWS))
+def test_rows_that_are_no_plain_tensor_are_refused(name, rows, message):
+    with pytest.raises(ValueError, match=message):
+        make(name)(rows, INDEX)
+
+
+@every
+@pytest.mark.parametrize("given", [{}, {"index": INDEX.to("meta")}], ids=["one set", "an index"])
+def test_rows_without_values_are_refused(name, given):
+    with pytest.raises(ValueError, match=r"x is on the device meta, which holds no values.*give a"):
+        make(name)(X.to("meta"), **given)
+
+
 @every
 @pytest.mark.parametrize("width", [CHANNELS - 1, 1])
 def test_wrong_channels_are_refused(name, width):

@@ -18,11 +18,14 @@ from torch import nn
 
 from treefold import (
     BinaryGRU,
+    Groups,
     LCMAggregation,
+    TableRows,
     record_penalties,
 )
 from treefold.algebra import ASSOCIATIVITY, COMMUTATIVITY, IDENTITY, Max, Sum
 from treefold.operators import OPERATORS
+from treefold.operators.binary_gru_fold import fold_binary_gru
 
 
 class Counting:
@@ -160,3 +163,20 @@ def test_an_identity_may_have_fewer_axes_than_an_element_or_as_many(shape):
     x = normal(3, 2, CHANNELS)
     out = sets(x, torch.tensor([0, 0, 2]), dim_size=3, dim=0)
     torch.testing.assert_close(out[:2], torch.stack([x[:2].sum(0), torch.zeros_like(x[0])]))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_binary_gru_sees_that_the_rows_of_a_plain_tensor_are_a_permutation(monkeypatch, training):
+    module, seen = LCMAggregation(CHANNELS).train(training), []
+
+    def fold(loops, work, *tensors):
+        seen.append(work.is_permutation)
+        return fold_binary_gru(loops, work, *tensors)
+
+    monkeypatch.setattr("treefold.operators.binary_gru.fold_binary_gru", fold)
+    x, groups = X.float(), Groups.from_index(UNSORTED)
+    module(x, UNSORTED)
+    module.aggregate(x, groups)
+    module.aggregate(TableRows(x, torch.arange(len(x))), groups)  # who knows what is in a table
+    module.aggregate(x, Groups.from_mask(torch.arange(len(x)).view(1, -1) > 3))
+    assert seen == [True, True, False, False]

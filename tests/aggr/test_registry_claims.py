@@ -29,8 +29,9 @@ from aggr.cases import (
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.func import functional_call
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from treefold import LCMAggregation, RecurrentAggregation
+from treefold import Groups, LCMAggregation, RecurrentAggregation, TableRows
 
 NO_ROWS, NO_INDEX = X[:0], INDEX[:0]
 
@@ -204,6 +205,57 @@ def test_gradcheck(name):
 def test_gradgradcheck(name):
     function, inputs = differentiable(name, (3, 0, 1))
     assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+class Additions(TorchDispatchMode):
+    """Notes how many rows each tensor has that rows are added to, one by one."""
+
+    def __init__(self):
+        super().__init__()
+        self.num_rows = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        accumulates = "index_put" in name and (len(args) > 3 and args[3])
+        if accumulates or "index_add" in name or "scatter_add" in name:
+            self.num_rows.append(len(args[0]))
+        return func(*args, **(kwargs or {}))
+
+
+@every
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("index", [INDEX, UNSORTED], ids=["sorted", "unsorted"])
+def test_gradients_of_plain_rows_are_copied_and_not_added_one_by_one(name, training, index):
+    module, x = make(name).train(training), X.clone().requires_grad_()
+    with recording(module):
+        out = module(x, index)
+    with Additions() as additions:
+        out.square().sum().backward()
+    assert len(X) not in additions.num_rows
+    assert x.grad.isfinite().all()
+
+
+@every
+def test_rows_that_repeat_have_their_gradients_added_up(name):
+    module, table = make(name), X[:5].clone().requires_grad_()
+    groups, rows = Groups.from_index(UNSORTED, NUM_GROUPS), torch.arange(len(X)) % 4
+    outs = [module.aggregate(each, groups) for each in (TableRows(table, rows), table[rows])]
+    torch.testing.assert_close(*outs)
+    found, expected = (torch.autograd.grad(out.square().sum(), table)[0] for out in outs)
+    torch.testing.assert_close(found, expected)
+
+
+@every
+def test_rows_in_no_group_have_no_gradient(name):
+    module, x = make(name), normal(12, CHANNELS).requires_grad_()
+    mask = torch.tensor([[1, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 0]], dtype=torch.bool)
+    left_out = ~mask.flatten()
+    out = module.aggregate(x, Groups.from_mask(mask))
+    expected = module(x[~left_out], torch.tensor([0, 0, 0, 2, 2]))
+    torch.testing.assert_close(out, expected)
+    grads = [torch.autograd.grad(each.square().sum(), x)[0] for each in (out, expected)]
+    torch.testing.assert_close(*grads)
+    assert not grads[0][left_out].any()
 
 
 @every_learned

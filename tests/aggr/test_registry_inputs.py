@@ -15,6 +15,7 @@ from aggr.cases import (
     normal,
     recording,
 )
+from torch_geometric.nn import SimpleConv
 
 from treefold.fold import Groups
 
@@ -92,6 +93,26 @@ def test_the_elements_are_on_the_last_axis_but_one_by_default(name):
     torch.testing.assert_close(module(x, UNSORTED), expected)
     transposed = module(X.t(), UNSORTED, dim=-1)
     torch.testing.assert_close(transposed, module(X, UNSORTED).t())
+
+
+@every
+@pytest.mark.parametrize("dim", range(-4, 4))
+@pytest.mark.parametrize("num_rows", [len(X), 0])
+def test_the_answer_along_any_axis_lies_side_by_side_as_in_pyg(name, dim, num_rows):
+    module, x = make(name), normal(num_rows, 2, 3, CHANNELS).movedim(0, dim)
+    out = module(x, UNSORTED[:num_rows], dim=dim, dim_size=NUM_GROUPS)
+    assert out.is_contiguous()
+    assert out.view(-1).shape == (NUM_GROUPS * 2 * 3 * module.out_channels,)
+
+
+@every
+def test_a_layer_on_a_static_graph_gives_what_can_be_viewed(name):
+    layer = SimpleConv(aggr=make(name))
+    edge_index = torch.tensor([[0, 1, 2, 3, 0, 2], [1, 2, 3, 0, 2, 0]])
+    x = normal(3, 4, CHANNELS)
+    out = layer(x, edge_index)
+    alone = torch.stack([layer(part, edge_index) for part in x])
+    torch.testing.assert_close(out.view(3, -1), alone.view(3, -1))
 
 
 @every

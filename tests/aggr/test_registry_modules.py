@@ -7,6 +7,8 @@ import pickle
 import pytest
 import torch
 from aggr.cases import (
+    CHANNELS,
+    FIXED,
     UNSORTED,
     X,
     every,
@@ -14,9 +16,18 @@ from aggr.cases import (
     make,
     recording,
 )
+from torch import nn
 from torch.func import functional_call
 
 # Repetition
+
+
+@pytest.fixture
+def deterministic():
+    """Torch refuses what is not deterministic, and fills fresh memory with NaN."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 @every
@@ -33,6 +44,17 @@ def test_a_seed_settles_every_bit(name, training):
     assert all(
         torch.equal(*pair) for again in outs[1:] for pair in zip(outs[0], again, strict=True)
     )
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_deterministic_algorithms_can_be_asked_for(name, dtype, deterministic):
+    module, x = make(name, dtype).train(), X.to(dtype, copy=True).requires_grad_()
+    with recording(module) as penalties:
+        out = module(x, UNSORTED, dim_size=9)
+    (out.square().sum() + sum(penalties or [])).backward()
+    for tensor in (out, x.grad, *(p.grad for p in module.parameters())):
+        assert tensor.isfinite().all()
 
 
 @every
@@ -80,11 +102,51 @@ def test_inference_mode_gives_the_same(name):
 
 
 @every
+def test_a_small_batch_is_aggregated_by_one_thread(name, monkeypatch):
+    module, seen = make(name), []
+
+    def aggregate(x, groups):
+        seen.append(torch.get_num_threads())
+        return type(module).aggregate(module, x, groups)
+
+    monkeypatch.setattr(module, "aggregate", aggregate)
+    torch.set_num_threads(2)  # set back by a fixture
+    module(X, UNSORTED)
+    wide = X.repeat(100_000, 1)
+    if name in FIXED:  # the others would take long
+        module(wide, UNSORTED.repeat(100_000))
+    assert seen == [1, 2][: len(seen)]
+    assert torch.get_num_threads() == 2
+
+
+@every
 def test_printing_names_the_class(name):
     assert type(make(name)).__name__ in repr(make(name))
 
 
 # Transformations
+
+
+class Network(nn.Module):
+    """An aggregator inside something else."""
+
+    def __init__(self, aggregator):
+        super().__init__()
+        self.before, self.aggregator = nn.Linear(CHANNELS, CHANNELS).double(), aggregator
+
+    def forward(self, x, index):
+        return self.aggregator(self.before(x), index)
+
+
+@every
+@pytest.mark.parametrize("around", [lambda module: module, Network], ids=["alone", "inside"])
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_trace_and_script_are_refused_with_what_to_use_instead(name, around):
+    module = around(make(name))
+    with pytest.raises(RuntimeError, match=r"jit\.trace records one batch's plan.*call the module"):
+        torch.jit.trace(module, (X, UNSORTED))
+    with pytest.raises(RuntimeError, match=r"jit\.script cannot take \w+Aggregation.*call the mod"):
+        torch.jit.script(module)
 
 
 @every_learned

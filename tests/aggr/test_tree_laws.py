@@ -7,7 +7,7 @@ import torch
 from aggr.cases import CHANNELS, Skewed, make, normal, seeded
 from trees import fold_along, trees_of
 
-from treefold import record_penalties
+from treefold import LCMAggregation, law_report, record_penalties
 from treefold.aggr.sampling import Sampling
 from treefold.aggr.tree_laws import TREE_LAWS
 from treefold.aggr.tree_states import TreeStates
@@ -217,3 +217,26 @@ def test_the_operator_is_applied_five_times_for_two_triples():
     applied.clear()
     TREE_LAWS["associativity"](Counting(), tree, Sampling())
     assert sum(applied) == 5
+
+
+def test_the_weight_of_the_identity_trains_e_towards_one():
+    torch.manual_seed(0)
+    module, x = LCMAggregation(4, "binary-mlp", identity=1.0), torch.randn(40, 4)
+    torch.nn.init.constant_(module.operator.identity, 7.0)
+    optimizer = torch.optim.Adam(module.parameters(), 0.03)
+
+    def of_e():
+        formal, row, *_ = law_report(module.operator, x, generator=seeded()).rows
+        assert (formal.law, row.law) == ("identity (formal)", "identity (of e)")
+        assert set(formal.absolute) == {0.0}
+        return row.relative[0]
+
+    before = of_e()
+    for _ in range(150):
+        with record_penalties() as penalties:
+            module(x, torch.arange(40) // 5)
+        assert list(penalties.by_law()) == ["identity"]
+        optimizer.zero_grad()
+        penalties.total().backward()
+        optimizer.step()
+    assert of_e() < before / 4

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from algebra.monoid_cases import CASES, fold, multisets, stacks
+from algebra.monoid_cases import CASES, NONNEGATIVE, REALS, fold, multisets, stacks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +31,16 @@ def test_every_exact_monoid_obeys_every_law(case, law):
         law.assert_holds(case.monoid, *stacks(case, samples))
 
     holds()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0, 1e3])
+@pytest.mark.parametrize("law", MONOID_LAWS, ids=lambda law: law.name)
+@pytest.mark.parametrize("case", [c for c in CASES if c.values in (REALS, NONNEGATIVE)], ids=str)
+def test_exact_monoids_obey_every_law_for_numbers_of_any_size(case, law, scale):
+    rows = scale * torch.randn(law.arity, 3, 50, 2, generator=torch.Generator().manual_seed(0))
+    values = (rows.abs() if case.values is NONNEGATIVE else rows).to(case.dtype)
+    law.assert_holds(case.monoid, *(case.monoid.encode(one[0]) for one in values))
+    law.assert_holds(case.monoid, *(fold(case.monoid, one.unsqueeze(1)) for one in values))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

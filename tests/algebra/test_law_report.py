@@ -9,16 +9,19 @@ from algebra.monoid_cases import SUBTRACTION, Operator
 from treefold.algebra import (
     ASSOCIATIVITY,
     COMMUTATIVITY,
+    IDENTITY,
     MONOID_LAWS,
     SWAP,
     KthMinimum,
     LawReport,
     LawRow,
     Mean,
+    Partial,
     Sum,
     law_report,
 )
 
+NAMES = ["identity (formal)", "identity (of e)", "commutativity", "associativity"]
 SAMPLES = torch.linspace(-1, 1, 20).unsqueeze(-1)
 
 
@@ -29,9 +32,31 @@ def seeded(seed=0):
 @pytest.mark.parametrize("op", [Sum(), Mean(), KthMinimum(3)], ids=repr)
 def test_an_exact_monoid_has_no_violations_to_speak_of(op):
     report = law_report(op, op.encode(SAMPLES.double()), generator=seeded())
-    assert [row.law for row in report.rows] == [law.name for law in MONOID_LAWS]
+    assert [row.law for row in report.rows] == NAMES
     for row in report.rows:
         assert max(*row.absolute, *row.relative) < 1e-12
+
+
+def test_the_formal_identity_is_exact_and_the_vector_e_is_measured_beside_it():
+    e = torch.tensor([7.0])
+    report = law_report(Operator(torch.add, e), SAMPLES, [IDENTITY, ASSOCIATIVITY])
+    formal, of_e, _ = report.rows
+    assert [row.law for row in report.rows] == [*NAMES[:2], "associativity"]
+    assert set(formal.absolute + formal.relative) == {0.0}
+    assert of_e.absolute == pytest.approx([2**0.5 * 7] * 4)  # from either side
+    lines = str(report).splitlines()
+    assert lines[3].split() == ["identity", "(formal)", "absolute", *["0.00e+00"] * 4]
+    assert lines[-2].startswith("identity (formal): an empty group merged with x is x")
+    assert lines[-1].startswith("identity (of e): e, the answer of an empty group")
+
+
+def test_the_formal_identity_is_measured_through_the_merging_code(monkeypatch):
+    def careless(self, other, op):
+        return Partial(op(self.value(op), other.value(op)), self.is_empty & other.is_empty)
+
+    monkeypatch.setattr(Partial, "merged", careless)
+    formal, of_e, *_ = law_report(Operator(torch.add, torch.tensor([7.0])), SAMPLES).rows
+    assert formal.absolute == of_e.absolute
 
 
 def test_quantiles_are_those_of_all_pairs():
@@ -60,7 +85,8 @@ def test_a_quantile_between_two_violations_is_the_higher_one():
 def test_equal_samples_leave_nothing_to_chance():
     # e - a misses a by 2 · 3, and (a - a) - a misses a - (a - a) by as much.
     report = law_report(SUBTRACTION, torch.full((3,), 3.0), num_draws=7, quantiles=(0.0, 0.3, 1.0))
-    assert [row.absolute for row in report.rows] == [(6.0,) * 3, (0.0,) * 3, (6.0,) * 3]
+    none, some = (0.0,) * 3, (6.0,) * 3
+    assert [row.absolute for row in report.rows] == [none, some, none, some]
 
 
 def test_the_generator_decides_the_draws():

@@ -61,6 +61,76 @@ def test_no_other_page_has_a_table_that_is_called_made(publishing):
     assert {page for page in PAGES if "<!-- made:" in page.read_text()} == set(publishing.PAGES)
 
 
+@pytest.fixture(scope="module")
+def row_of(content):
+    """The group of a recipe, such as `("multi-task/gin", "quick")`."""
+    rows = {(f"{g.experiment}/{g.row}", g.variant): g for g in content.groups}
+    return lambda name, variant: rows[name, variant]
+
+
+def ratio(group, split):
+    return group.finished[0].record.metrics["log10_ratio"][f"extrapolation-{split}"]
+
+
+def test_at_the_paper_s_recipe_the_law_loss_pays_on_large_uniform_sets_and_not_on_balanced(row_of):
+    assoc = row_of("second-minimum/binary-gru-assoc", "paper, training.epochs=100")
+    plain = row_of("second-minimum/binary-gru", "paper, training.epochs=85")
+    ours, theirs = assoc.accuracy_by_size(), plain.accuracy_by_size()
+    assert all(ours[size].mean > theirs[size].mean for size in ours if size > 48)
+    ours, theirs = (g.accuracy_by_size("balanced_accuracy") for g in (assoc, plain))
+    assert sum(ours[size].mean > theirs[size].mean for size in ours) < len(ours) / 2
+
+
+def test_the_violation_of_binary_gru_rises_and_falls_at_the_paper_s_recipe(row_of):
+    (run,) = row_of("second-minimum/binary-gru", "paper, training.epochs=85").finished
+    curve = [row["law:associativity"] for row in run.log]
+    peak = curve.index(max(curve))
+    assert 0 < peak < 10
+    assert max(curve) > 1.15 * max(curve[0], curve[-1])
+
+
+def test_preset_standard_is_ahead_of_our_runs_of_the_paper_s_recipe_in_a_tenth_of_their_steps(
+    publishing, row_of
+):
+    def steps(group):
+        return int(importlib.import_module("made_tables").steps(group).replace(",", ""))
+
+    for row, epochs in (("gru", 120), ("binary-gru", 85), ("binary-gru-assoc", 100)):
+        ours = row_of(f"second-minimum/{row}", "standard")
+        theirs = row_of(f"second-minimum/{row}", f"paper, training.epochs={epochs}")
+        assert steps(ours) < steps(theirs) / 10
+        for metric in ("accuracy@1-16", "accuracy@32", "accuracy@200"):
+            assert ours.metric(metric).mean > theirs.metric(metric).mean
+
+
+def test_sum_and_gin_explode_on_large_graphs_and_pna_does_not(content, row_of):
+    for row in ("mpnn-sum", "gin"):
+        assert ratio(row_of(f"multi-task/{row}", "quick"), "45-49") > 5
+    rows = [g for g in content.groups if g.experiment == "multi-task" and g.variant == "quick"]
+    best = min(rows, key=lambda group: ratio(group, "95-99"))
+    assert best.row == "pna-one-tower"
+    assert ratio(row_of("multi-task/pna-16", "quick"), "95-99") < 0
+
+
+def test_twice_the_epochs_are_worse_on_the_largest_graphs(row_of):
+    for row in ("gru", "binary-gru-assoc", "binary-gru", "pna-16"):
+        once, twice = (
+            row_of(f"multi-task/{row}", v) for v in ("quick", "quick, training.epochs=80")
+        )
+        assert twice.metric("log10_mse@average").mean < once.metric("log10_mse@average").mean
+        assert ratio(twice, "95-99") > ratio(once, "95-99")
+
+
+def test_half_of_what_single_fixed_rows_gained_is_the_laplacian(row_of):
+    def gained(metric):
+        groups = [row_of(f"multi-task/{row}", "quick") for row in SINGLE]
+        return sum(g.reported(metric).value - g.metric(metric).mean for g in groups)
+
+    share = gained("log10_mse@laplacian") / 6 / gained("log10_mse@average")
+    assert share == pytest.approx(0.5, abs=0.05)
+
+
+SINGLE = ("mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
 WEIGHTS = sorted(path.parent for path in (ROOT / "results").rglob("checkpoints"))
 
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 
 from documents.pages import ROOT
 
@@ -22,6 +23,15 @@ def test_the_readme_s_commands_run(tmp_path):
         )
         assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "runs" / "report" / "report.html").stat().st_size < 6_000_000
+
+
+def test_the_oldest_torch_that_may_be_installed_is_the_one_that_is_tested():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    oldest = dict(re.match(r"(\w+)>=([\d.]+)", each).groups() for each in declared)
+    pinned = (ROOT / "constraints.txt").read_text().replace("torch-geometric", "torch_geometric")
+    for package in ("torch", "torch_geometric"):
+        assert re.search(rf"^{package}=={re.escape(oldest[package])}\.\d+$", pinned, re.MULTILINE)
+    assert f"`torch>={oldest['torch']}`" in (ROOT / "README.md").read_text()
 
 
 def test_the_readme_is_short():

@@ -39,6 +39,26 @@ def test_rows_are_taken_from_tensors_tuples_and_tables_alike():
     assert torch.equal(take_rows(TableRows(x, torch.tensor([2, 1, 0])), index), x[[1, 1, 2]])
 
 
+def test_rows_in_another_order_are_the_same_and_so_is_their_gradient():
+    order, weight = torch.tensor([2, 0, 1]), normal(3, 2, seed=1).float()
+    for x in (TABLE.clone(), TABLE[:, :1].expand(3, 2)):
+        table = x.requires_grad_()
+        again = TableRows.of(table).take(order, is_permutation=True)
+        assert again.is_permutation
+        for found in (take_rows(table, order, is_permutation=True), again.gathered()):
+            assert torch.equal(found, table[order])
+            grad = torch.autograd.grad((found * weight).sum(), table)[0]
+            assert torch.equal(grad, weight[order.argsort()])
+            assert "IndexCopy" in str(found.grad_fn)
+
+
+@pytest.mark.parametrize("mixed", [torch.tensor([1, 1, 0]), torch.tensor([2, 0])])
+def test_rows_that_were_chosen_are_not_taken_for_all_of_them(mixed):
+    assert not TableRows.of(TABLE)[mixed].is_permutation
+    assert not TableRows.of(TABLE)[mixed].take(torch.arange(len(mixed)), True).is_permutation
+    assert not TableRows(TABLE, mixed).is_permutation
+
+
 @pytest.mark.parametrize(
     ("state", "shapes"),
     [

@@ -31,8 +31,30 @@ class Skewed(nn.Module):
         self.linear.reset_parameters()
 
 
-# The registry, and the one operator that needs more than a width.
-MAKERS = {**OPERATORS, "symmetrized": lambda channels: Symmetrized(Skewed(channels), channels)}
+class Scaled(Operator):
+    """A part and a parameter of its own, which it begins after the base has begun the rest."""
+
+    def __init__(self, channels):
+        super().__init__(channels)
+        self.linear = nn.Linear(channels, channels)
+        self.scale = nn.Parameter(torch.empty(channels))
+        self.identity = self.learned_identity()
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        super().reset_parameters()
+        nn.init.uniform_(self.scale, 0.5, 1.5)
+
+    def forward(self, a, b):
+        return torch.tanh(self.linear(a) + self.linear(b)) + self.scale * (a + b) / 2
+
+
+# The registry, one operator that needs more than a width, and one as users write them.
+MAKERS = {
+    **OPERATORS,
+    "symmetrized": lambda channels: Symmetrized(Skewed(channels), channels),
+    "with a parameter of its own": Scaled,
+}
 
 operators = pytest.mark.parametrize("name", MAKERS)
 bracketings = pytest.mark.parametrize("bracketing", BRACKETINGS)
@@ -162,6 +184,20 @@ def test_resetting_draws_every_parameter_anew(name):
 
 
 @operators
+def test_the_base_begins_its_parts_and_its_identity_whatever_else_it_has(name):
+    op = make(name)
+    parts = [parameter for part in op.children() for parameter in part.parameters()]
+    with torch.no_grad():
+        for parameter in op.parameters():
+            parameter.fill_(7.0)
+    Operator.reset_parameters(op)
+    assert parts
+    assert all((parameter != 7.0).all() for parameter in parts)
+    if isinstance(op.identity, nn.Parameter):
+        assert op.identity.tolist() == [0.0] * 4
+
+
+@operators
 def test_stacked_parameters_under_vmap_are_a_loop(name):
     torch.manual_seed(1)
     models = [Folding(MAKERS[name](4).double()) for _ in range(3)]
@@ -248,5 +284,7 @@ def test_parts_are_drawn_anew_however_deep_they_are():
 
 
 def test_an_operator_with_parameters_of_its_own_must_say_how_they_begin():
-    with pytest.raises(NotImplementedError, match="Own has parameters of its own, scale; give it"):
+    with pytest.raises(
+        NotImplementedError, match="Own has parameters of its own, scale, and nothing says"
+    ):
         Own(3).reset_parameters()

@@ -167,7 +167,10 @@ def chains(cell, x, groups):
 @pytest.mark.parametrize("num_threads", [1, 2])
 @pytest.mark.parametrize("inner", [(), (3,)])
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_compiled_loops_agree_with_torchs_own_in_double_precision(lengths, inner, num_threads):
+def test_compiled_loops_agree_with_torchs_own_in_double_precision(
+    lengths, inner, num_threads, monkeypatch
+):
+    monkeypatch.setattr("treefold.operators.one_thread.WORTH_SHARING", 0)
     groups = Groups.from_sizes(LENGTHS[lengths])
     cell, x = make("gru", 32), normal(groups.num_rows, *inner, 32).requires_grad_()
     expected = chains(cell, x, groups)

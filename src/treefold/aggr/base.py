@@ -10,7 +10,7 @@ from torch_geometric.nn.aggr import Aggregation
 from treefold.aggr.plan_cache import cached_groups
 from treefold.algebra import describe, map_state
 from treefold.fold import Groups, Rows, TableRows
-from treefold.operators import HALF_TYPES
+from treefold.operators import HALF_TYPES, is_small, one_thread
 from treefold.shapes import Shaped
 
 
@@ -36,6 +36,19 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         **kwargs: Any,
     ) -> Tensor:
         """Check the input as PyG does, but before any work and in plain words; then aggregate."""
+        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+            raise RuntimeError(
+                "torch.jit.trace records one batch's plan, which is wrong for the next batch; "
+                "call the module itself, or give its network to torch.compile"
+            )
+        _require_strided("x", x)
+        _require_beside("index", index, x)
+        _require_beside("ptr", ptr, x)
+        if x.is_meta:
+            raise ValueError(
+                "x is on the device meta, which holds no values, and plans are made from those of "
+                "index or ptr; give a batch on another device"
+            )
         if not -x.dim() <= dim < x.dim():
             raise ValueError(f"dim is {dim}, but x has {x.dim()} axes {tuple(x.shape)}")
         out: Tensor = nn.Module.__call__(
@@ -54,6 +67,18 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         max_num_elements: int | None = None,
     ) -> Tensor:
         """Aggregate the slices of `x` along `dim` that share a value of `index`."""
+        with one_thread(is_small(x.numel(), x.shape[-1])):
+            return self._forward(x, index, ptr, dim_size, dim, max_num_elements)
+
+    def _forward(
+        self,
+        x: Tensor,
+        index: Tensor | None,
+        ptr: Tensor | None,
+        dim_size: int | None,
+        dim: int,
+        max_num_elements: int | None,
+    ) -> Tensor:
         groups = cached_groups(index, ptr, dim_size, x.shape[dim], x.device)
         if max_num_elements is not None and groups.max_size > max_num_elements:
             raise ValueError(
@@ -61,7 +86,48 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
                 f"{max_num_elements}; nothing is cut off here, so leave max_num_elements out"
             )
         found = self.aggregate(x.movedim(dim, 0), groups)
-        return cast(Tensor, map_state(lambda part: part.movedim(0, dim % x.dim()), found))
+
+        def moved(part: Tensor) -> Tensor:
+            return part.movedim(0, dim % x.dim()).contiguous()
+
+        return cast(Tensor, map_state(moved, found))
+
+    def __prepare_scriptable__(self) -> "RaggedAggregation":
+        """Refuse `torch.jit.script`, which asks every module for this."""
+        raise RuntimeError(
+            f"torch.jit.script cannot take {type(self).__name__}, whose plans are made in Python "
+            "for each batch anew; call the module itself, or give its network to torch.compile"
+        )
+
+
+def _require_strided(name: str, given: object) -> None:
+    """Refuse what is no tensor, and tensors whose numbers do not lie side by side."""
+    if not isinstance(given, Tensor):
+        raise ValueError(
+            f"{name} is a {type(given).__name__}; expected a tensor: give torch.as_tensor({name})"
+        )
+    if given.is_nested:
+        raise ValueError(
+            f"{name} is a nested tensor; expected one tensor of all rows: give {name}.values(), "
+            f"and ptr={name}.offsets()"
+        )
+    if given.layout != torch.strided:
+        raise ValueError(
+            f"{name} has layout {given.layout}; expected torch.strided: give {name}.to_dense()"
+        )
+
+
+def _require_beside(name: str, given: object, x: Tensor) -> None:
+    """Refuse an index that is no tensor, or lies on another device than `x`."""
+    if given is None:
+        return
+    _require_strided(name, given)
+    device = cast(Tensor, given).device
+    if device != x.device:
+        raise ValueError(
+            f"{name} is on {device}, but x is on {x.device}; expected both on one device: give "
+            f"{name}.to(x.device)"
+        )
 
 
 def checked_channels(channels: object) -> int:

@@ -9,7 +9,7 @@ from torch_geometric.nn import aggr as pyg
 
 from treefold.aggr.base import RaggedAggregation, checked_channels, require_channels
 from treefold.aggr.plan_cache import plan_of
-from treefold.algebra import ExactMonoid, map_state
+from treefold.algebra import ExactMonoid
 from treefold.fold import Groups, Rows, TableRows, require_rows, take_rows, tree_reduce
 
 
@@ -61,7 +61,7 @@ class FixedAggregation(RaggedAggregation):
         """One row per group."""
         require_channels(x, self.channels)
         require_rows(x, groups)
-        rows = cast(Tensor, take_rows(x, groups.order))
+        rows = cast(Tensor, take_rows(x, groups.order, groups.has_every_row))
         return cast(Tensor, self.aggregation(rows, groups.index, dim_size=groups.num_groups, dim=0))
 
     def __repr__(self) -> str:
@@ -83,7 +83,8 @@ class MonoidAggregation(RaggedAggregation):
         if isinstance(x, TableRows):
             x = x.gathered()
         require_rows(x, groups)
-        states = map_state(lambda part: part[groups.order], self.monoid.encode(cast(Tensor, x)))
+        encoded = self.monoid.encode(cast(Tensor, x))
+        states = take_rows(encoded, groups.order, groups.has_every_row)
         return cast(
             Tensor,
             self.monoid.decode(tree_reduce(self.monoid, states, plan_of(groups, "balanced"))),

@@ -1,6 +1,7 @@
 """The learnable commutative monoid as an aggregator: a learned operator folded over a tree."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from inspect import signature
 from typing import Any, cast
 
@@ -153,12 +154,14 @@ class LCMAggregation(RaggedAggregation):
             )
         if self.training and self.shuffle:
             groups = groups.shuffled(self.generator)
-        rows = projected[groups.order]
+        rows = projected.take(groups.order, groups.has_every_row)
         penalties = self.laws.recorder(self.training)
         if penalties is None:
             return cast(Tensor, tree_reduce(self.operator, rows, plan))
         fold = tree_fold(self.operator, rows, plan)
-        tree = TreeStates.of(plan, rows[plan.leaves], cast(Tensor, fold.nodes))
+        tree = TreeStates.of(
+            plan, rows.take(plan.leaves, is_permutation=True), cast(Tensor, fold.nodes)
+        )
         losses = {**LAW_LOSSES, **self.own_losses}
         for law, weight in self.laws.active.items():
             loss = losses[law](self.operator, tree, self.sampling, self.generator)
@@ -171,7 +174,7 @@ class LCMAggregation(RaggedAggregation):
             require_channels(x, self.channels)
             return TableRows.of(cast(Tensor | TableRows, x))
         x = TableRows.of(cast(Tensor | TableRows, x))
-        made = TableRows(self.project(x.table), x.rows)
+        made = replace(x, table=self.project(x.table))
         require_channels(made, self.channels)
         return made
 

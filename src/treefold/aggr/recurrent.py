@@ -86,7 +86,7 @@ class RecurrentAggregation(RaggedAggregation):
         keep_states = penalties is not None
         chain = chain_fold(self.cell, x, groups, packed, initial, keep_states)
         if penalties is not None:
-            rows = cast(Tensor, take_rows(x, packed.rows))
+            rows = cast(Tensor, take_rows(x, packed.rows, groups.has_every_row))
             loss = swap_loss(
                 self.cell, rows, cast(State, chain.states), packed, self.sampling, self.generator
             )

@@ -29,6 +29,7 @@ from treefold.algebra.law_report import (
 from treefold.algebra.laws import (
     ASSOCIATIVITY,
     COMMUTATIVITY,
+    FORMAL_IDENTITY,
     IDENTITY,
     MONOID_LAWS,
     SWAP,
@@ -58,6 +59,7 @@ from treefold.algebra.multisets import (
     Multisets,
     draw_multisets,
 )
+from treefold.algebra.partial import Partial
 from treefold.algebra.product import (
     Product,
 )
@@ -83,6 +85,7 @@ from treefold.algebra.violation import (
 __all__ = [
     "ASSOCIATIVITY",
     "COMMUTATIVITY",
+    "FORMAL_IDENTITY",
     "IDENTITY",
     "MONOID_LAWS",
     "SWAP",
@@ -106,6 +109,7 @@ __all__ = [
     "Monoid",
     "Multisets",
     "Parity",
+    "Partial",
     "Product",
     "Residues",
     "State",

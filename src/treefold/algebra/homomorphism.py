@@ -132,10 +132,13 @@ def check_imitates(
         encoded = g(samples)
         unit = identity_like(fixed, take(encoded, slice(1)))
         # Aggregates of g(samples) generate the submonoid; each side of a pair is drawn by itself.
-        x, y = draw().map(g).fold(fixed), draw().map(g).fold(fixed)
+        x, y = draw().map(g).partial(fixed), draw().map(g).partial(fixed)
+        inside = x.merged(y, fixed)
+        outside = x.map(h).merged(y.map(h), target)
+        held = ~inside.is_empty  # of nothing and nothing, the identities have spoken
         return Imitation(
             aggregates=judge(imitated, multisets.fold(target)),
             left_inverse=judge(h(encoded), samples),
             identity=judge(h(unit), identity_like(target, take(samples, slice(1)))),
-            operation=judge(h(fixed(x, y)), target(h(x), h(y))),
+            operation=judge(take(h(inside.states), held), take(outside.states, held)),
         )

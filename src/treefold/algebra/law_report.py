@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from treefold.algebra.laws import IDENTITY, MONOID_LAWS, Law
+from treefold.algebra.laws import FORMAL_IDENTITY, IDENTITY, MONOID_LAWS, Law
 from treefold.algebra.monoid import (
     Monoid,
     State,
@@ -21,6 +21,12 @@ from treefold.algebra.sampling import draw_for
 
 FEWEST_SAMPLES = 3
 """With fewer, three that meet are never all different: associativity would look better."""
+
+_NOTES = [
+    "",
+    "identity (formal): an empty group merged with x is x; e is not put through the operator.",
+    "identity (of e): e, the answer of an empty group, as an element combined with x.",
+]
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ class LawReport:
             lines.append([row.law, "absolute", *(f"{value:.2e}" for value in row.absolute)])
             lines.append(["", "relative", *(f"{value:.2e}" for value in row.relative)])
         title = f"Violations over {self.num_draws} draws from {self.num_samples} samples"
-        return "\n".join([title, "", *_align(lines)])
+        notes = _NOTES if any(row.law == IDENTITY.label for row in self.rows) else []
+        return "\n".join([title, "", *_align(lines), *notes])
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain data for JSON; infinities and NaN as strings that `float` reads."""
@@ -78,15 +85,21 @@ def law_report(
     states of a cell, and what it is given is drawn from `inputs`, or from the samples too. A
     quantile is one of the measured violations, the next higher one where it falls between two; NaN
     counts as the largest. There must be 3 samples or more.
+
+    `IDENTITY` has two rows: `identity (formal)` is an empty part merged with an element, as every
+    fold merges them, and `identity (of e)` is the vector `op.identity`, combined by the operator.
     """
     if not all(0 <= q <= 1 for q in quantiles):
         raise ValueError(f"quantiles {tuple(quantiles)} should lie between 0 and 1")
     _require_measurable(op, samples, laws)
     rows = []
     for law in laws:
-        violation = law.violation(op, *draw_for(law, samples, inputs, num_draws, generator))
-        absolute = _quantiles(violation.absolute, quantiles)
-        rows.append(LawRow(law.name, absolute, _quantiles(violation.relative, quantiles)))
+        elements = draw_for(law, samples, inputs, num_draws, generator)
+        for measured in (FORMAL_IDENTITY, law) if law == IDENTITY else (law,):
+            violation = measured.violation(op, *elements)
+            absolute = _quantiles(violation.absolute, quantiles)
+            relative = _quantiles(violation.relative, quantiles)
+            rows.append(LawRow(measured.label or measured.name, absolute, relative))
     return LawReport(tuple(quantiles), num_draws, stack_size(samples), tuple(rows))
 
 

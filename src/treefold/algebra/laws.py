@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from treefold.algebra.monoid import (
+    Monoid,
     State,
     describe,
     identity_like,
@@ -16,6 +17,7 @@ from treefold.algebra.monoid import (
     take,
     tensors_of,
 )
+from treefold.algebra.partial import Partial
 from treefold.algebra.violation import Violation, compare, default_tolerance, difference
 
 
@@ -25,13 +27,15 @@ class Law:
 
     Elements are stacks, `[n, *feature]` or tuples of such tensors; the law is about each of the n
     samples by itself. `arity` is the number of elements it speaks of. The last `num_inputs` of
-    them are what a recurrent cell is given, all others are states.
+    them are what a recurrent cell is given, all others are states. Reports call it by its `label`,
+    where it has one, records and losses by its name.
     """
 
     name: str
     arity: int
     sides: Callable[..., tuple[State, State]] = field(repr=False)
     num_inputs: int = 0
+    label: str = ""
 
     def __post_init__(self) -> None:
         try:
@@ -119,8 +123,21 @@ class Law:
         return sides
 
 
-# Both products with the identity, as one state: each may move a, and both count.
-IDENTITY = Law("identity", 1, lambda op, a: ((op(a, e := identity_like(op, a)), op(e, a)), (a, a)))
+def _merge_with_nothing(op: Monoid, a: State) -> tuple[State, State]:
+    """An empty part merged with a, from either side, as folds in parts merge it."""
+    held, nothing = Partial.of(a), Partial.nothing(stack_size(a), a)
+    return (held.merged(nothing, op).value(op), nothing.merged(held, op).value(op)), (a, a)
+
+
+# Empty is formal wherever parts are merged, so that this holds for every operator, learned or not.
+FORMAL_IDENTITY = Law("identity (formal)", 1, _merge_with_nothing)
+# As an element e is like any other. Both products with it, as one state: each may move a.
+IDENTITY = Law(
+    "identity",
+    1,
+    lambda op, a: ((op(a, e := identity_like(op, a)), op(e, a)), (a, a)),
+    label="identity (of e)",
+)
 COMMUTATIVITY = Law("commutativity", 2, lambda op, a, b: (op(a, b), op(b, a)))
 ASSOCIATIVITY = Law("associativity", 3, lambda op, a, b, c: (op(op(a, b), c), op(a, op(b, c))))
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treefold.algebra.monoid import Monoid, State, identity_like, map_state
+from treefold.algebra.monoid import Monoid, State
+from treefold.algebra.partial import Partial
 from treefold.algebra.sampling import draw_elements, draw_integers
 
 
@@ -27,11 +28,13 @@ class Multisets:
 
     def fold(self, op: Monoid) -> State:
         """The aggregate of each multiset, one element after the other; the identity if empty."""
-        out = identity_like(op, self.members[0])
-        for place, member in enumerate(self.members):
-            longer = op(out, member) if place else member
-            grows = place < self.sizes
-            out = map_state(lambda new, old, grows=grows: _where(grows, new, old), longer, out)
+        return self.partial(op).value(op)
+
+    def partial(self, op: Monoid) -> Partial:
+        """The same with empty ones as such, to be merged further."""
+        out = Partial(self.members[0], self.sizes <= 0)
+        for place, member in enumerate(self.members[1:], 1):
+            out = out.merged(Partial(member, self.sizes <= place), op)
         return out
 
 
@@ -48,7 +51,3 @@ def draw_multisets(
     sizes = draw_integers(max_size + 1, (num_multisets,), samples, generator)
     sizes[:1], sizes[1:2] = 0, 1
     return Multisets(tuple(members), sizes)
-
-
-def _where(condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    return torch.where(condition.view(-1, *[1] * (new.dim() - 1)), new, old)

@@ -41,6 +41,7 @@ from treefold.fold.subtrees import (
     plan_joining,
 )
 from treefold.fold.tree import (
+    BinaryFunction,
     Fold,
     collect_groups,
     fold_levels,
@@ -51,6 +52,7 @@ from treefold.fold.tree import (
 
 __all__ = [
     "INTEGER_TYPES",
+    "BinaryFunction",
     "Bracketing",
     "Chain",
     "Fold",

@@ -97,7 +97,7 @@ def chain_fold(
 ) -> Chain:
     """Fold as `chain_reduce` does, over groups already packed, and keep the states if asked to."""
     require_rows(x, groups)
-    rows = take_rows(x, packed.rows)
+    rows = take_rows(x, packed.rows, groups.has_every_row)
     folds_chains: object = cell
     if isinstance(folds_chains, FoldsChains) and packed.rows.numel():
         chain = folds_chains.fold_packed(rows, packed, initial, keep_states)

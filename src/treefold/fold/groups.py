@@ -122,6 +122,11 @@ class Groups:
         return self.sizes.numel()
 
     @property
+    def has_every_row(self) -> bool:
+        """Whether no row is left out, so that `order` is a permutation."""
+        return self.order.numel() == self.num_rows
+
+    @property
     def max_size(self) -> int:
         """The size of the largest group; 0 if there are no groups."""
         return int(self.sizes.max()) if self.num_groups else 0

@@ -22,23 +22,30 @@ class TableRows:
 
     table: Shaped[Tensor, " distinct *feature"]
     rows: Int[Tensor, " n"]
+    is_permutation: bool = False
+    """Every row of the table is here exactly once: gradients are copied back, not added up."""
 
     @classmethod
     def of(cls, x: "Tensor | TableRows") -> "TableRows":
         """What has a table already, or a tensor as its own table, each row once."""
         if isinstance(x, TableRows):
             return x
-        return cls(x, torch.arange(x.shape[0], device=x.device))
+        return cls(x, torch.arange(x.shape[0], device=x.device), is_permutation=True)
 
     def __getitem__(self, order: Int[Tensor, " m"]) -> "TableRows":
         return TableRows(self.table, self.rows[order])
+
+    def take(self, index: Int[Tensor, " m"], is_permutation: bool = False) -> "TableRows":
+        """What `self[index]` is; `is_permutation` says that it names every row exactly once."""
+        return TableRows(self.table, self.rows[index], self.is_permutation and is_permutation)
 
     def __len__(self) -> int:
         return self.rows.numel()
 
     def gathered(self) -> Shaped[Tensor, " n *feature"]:
         """The rows themselves."""
-        return self.table.index_select(0, self.rows)
+        take = _permuted if self.is_permutation else _selected
+        return take(self.table, self.rows)
 
 
 Rows: TypeAlias = State | TableRows
@@ -55,11 +62,30 @@ def num_rows(x: Rows) -> int:
     return counts.pop() or 0
 
 
-def take_rows(x: Rows, index: Int[Tensor, " m"]) -> State:
-    """The rows of `x` at `index`, gathered once."""
+def take_rows(x: Rows, index: Int[Tensor, " m"], is_permutation: bool = False) -> State:
+    """The rows of `x` at `index`, gathered once.
+
+    Where `is_permutation` says that `index` names every row of `x` exactly once, gradients are
+    copied back; else they are added up, one by one.
+    """
     if isinstance(x, TableRows):
-        return x[index].gathered()
-    return map_state(lambda tensor: tensor.index_select(0, index), x)
+        return x.take(index, is_permutation).gathered()
+    take = _permuted if is_permutation else _selected
+    return map_state(lambda tensor: take(tensor, index), x)
+
+
+def _selected(tensor: Tensor, index: Tensor) -> Tensor:
+    return tensor.index_select(0, index)
+
+
+def _permuted(tensor: Tensor, order: Tensor) -> Tensor:
+    """`tensor[order]`, as a copy to the places where rows go: the gradient of that is a gather."""
+    if not tensor.requires_grad:
+        return tensor.index_select(0, order)
+    numbers = torch.arange(order.numel(), device=order.device)
+    places = torch.empty_like(order).scatter_(0, order, numbers)
+    # All of the first is overwritten; `index_copy_`, which needs no copy of it, has no vmap.
+    return tensor.detach().index_copy(0, places, tensor)
 
 
 def require_rows(x: Rows, groups: Groups) -> None:

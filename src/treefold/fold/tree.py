@@ -62,7 +62,7 @@ def tree_fold(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> Fold:
 def fold_levels(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> Fold:
     """The fold in plain operations, for any operator."""
     require_no_owner(op)
-    leaves = take_rows(x, plan.leaves)
+    leaves = take_rows(x, plan.leaves, is_permutation=True)
     nodes = fold_nodes(op, leaves, plan)
     return Fold(collect_groups(op, leaves, nodes, plan), nodes)
 

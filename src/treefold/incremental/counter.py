@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, identity_like, map_state, take, tensors_of
+from treefold.algebra import Monoid, Partial, State, map_state, take
 from treefold.fold import plan_tree, tree_reduce
 from treefold.shapes import Bool, Int
 
@@ -31,6 +31,18 @@ class Blocks:
         """Set by set, from left to right."""
         by_place = self.places.argsort(stable=True)
         return self[by_place[self.sets[by_place].argsort(stable=True)]]
+
+    def partial(self, num_sets: int) -> Partial:
+        """One row per set; a set without a block here is empty, and none has two."""
+        nothing = Partial.nothing(num_sets, self.states)
+        return Partial(
+            map_state(
+                lambda blank, rows: blank.index_copy(0, self.sets, rows),
+                nothing.states,
+                self.states,
+            ),
+            nothing.is_empty.index_fill(0, self.sets, False),
+        )
 
 
 Levels: TypeAlias = dict[int, Blocks]
@@ -89,19 +101,10 @@ def total(op: Monoid, waiting: Levels, num_sets: int, like: State) -> State:
     This is the tree of `plan_tree(sizes, "carry")`; sets without blocks give the identity. `like`
     has rows of the right kind.
     """
-    blank = map_state(lambda rows: rows.new_empty(num_sets, *rows.shape[1:]), like)
-    out = identity_like(op, blank)
-    begun = torch.zeros(num_sets, dtype=torch.bool, device=tensors_of(like)[0].device)
+    out = Partial.nothing(num_sets, like)
     for level in sorted(waiting):
-        blocks = waiting[level]
-        meets = begun[blocks.sets]
-        first, second = blocks[~meets], blocks[meets]
-        if second.sets.numel():
-            together = op(second.states, take(out, second.sets))
-            out = _put(out, second.sets, together)
-        out = _put(out, first.sets, first.states)
-        begun = begun.index_fill(0, blocks.sets, True)
-    return out
+        out = waiting[level].partial(num_sets).merged(out, op)
+    return out.value(op)
 
 
 class Cuts(NamedTuple):
@@ -156,7 +159,3 @@ def _has_right_neighbour(blocks: Blocks) -> Bool[Tensor, " n"]:
     next_to = (sets[1:] == sets[:-1]) & (places[1:] == places[:-1] + 1)
     found[:-1] = next_to & (places[:-1] % 2 == 0)
     return found
-
-
-def _put(out: State, sets: Tensor, states: State) -> State:
-    return map_state(lambda old, new: old.index_copy(0, sets, new), out, states)

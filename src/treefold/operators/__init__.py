@@ -8,6 +8,7 @@ from treefold.operators.binary_gru_loops import kernels_in_use
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
 from treefold.operators.gated_selection import GatedSelection
+from treefold.operators.one_thread import is_small, one_thread
 from treefold.operators.operator import HALF_TYPES, Operator, reset_parts
 from treefold.operators.recurrent import RecurrentCell, RecurrentGRU, RecurrentLSTM
 from treefold.operators.symmetrized import Symmetrized
@@ -39,7 +40,9 @@ __all__ = [
     "RecurrentGRU",
     "RecurrentLSTM",
     "Symmetrized",
+    "is_small",
     "kernels_in_use",
+    "one_thread",
     "release",
     "reset_parts",
 ]

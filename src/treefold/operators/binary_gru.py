@@ -96,7 +96,9 @@ class BinaryGRU(Operator):
         return self._fold(x, plan, shows_nodes=False)[0]
 
     def _fold(self, x: Rows, plan: TreePlan, shows_nodes: bool) -> tuple[Tensor, Tensor | None]:
-        table, rows = (x.table, x.rows) if isinstance(x, TableRows) else (x, None)
+        table, rows, is_permutation = x, None, True
+        if isinstance(x, TableRows):
+            table, rows, is_permutation = x.table, x.rows, x.is_permutation
         table = self._checked(table)
         parameters, state_type = self._parameters_of_fold(), _state_type(table)
         source = table.to(state_type)
@@ -104,7 +106,7 @@ class BinaryGRU(Operator):
             parameters = Parameters(*(parameter.to(state_type) for parameter in parameters))
 
         def plain(x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-            leaves = x if rows is None else TableRows(x, rows)
+            leaves = x if rows is None else TableRows(x, rows, is_permutation)
             fold = fold_levels(_PlainBinaryGRU(parameters[:4], parameters[4]), leaves, plan)
             return cast(Tensor, fold.groups), cast(Tensor, fold.nodes)
 
@@ -124,7 +126,7 @@ class BinaryGRU(Operator):
                 shared=len(table) < plan.num_rows,
                 precision=precision,
                 plain=plain,
-                is_permutation=rows is None and len(table) == plan.num_rows,
+                is_permutation=is_permutation,
                 keeps=keeps,
                 shows_nodes=shows_nodes,
                 runs_per_chunk=loops.runs_per_chunk(keeps),

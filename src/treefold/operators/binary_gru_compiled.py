@@ -65,7 +65,7 @@ class CompiledLoops:
                 x.numpy(),
                 Cell(*[parameter.contiguous().numpy() for parameter in parameters]),
                 *(memory.ends, memory.tree, memory.shown, kept.tensor.numpy()),
-                *(groups.numpy(), room.tensor.numpy(), size, _threads_together(size)),
+                *(groups.numpy(), room.tensor.numpy(), size, _threads_together(work, size)),
             )
         return shown[work.plan.num_rows :] if work.shows_nodes else None, memory
 
@@ -94,7 +94,7 @@ class CompiledLoops:
                 none if grad_groups is None else grad_groups.numpy(),
                 none if grad_nodes is None else grad_nodes.numpy(),
                 Gradients(*[grad.numpy() for grad in grads]),
-                *(room.tensor.numpy(), size, _threads_together(size)),
+                *(room.tensor.numpy(), size, _threads_together(work, size)),
             )
         if work.precision == torch.bfloat16:  # it comes transposed
             grad_weight = grad_weight.view(size.weight_shape[::-1]).t().contiguous()
@@ -105,7 +105,8 @@ def _size(work: Work, x: Tensor) -> Size:
     """For as many threads as are worth it."""
     num_rows, (inner, channels) = work.rows_per_run, work.row_shape
     numbers = max(1, inner * channels)
-    num_parts = max_parts() if num_rows * numbers >= 4 * MIN_NUMBERS else 1
+    shared = not work.is_small and num_rows * numbers >= 4 * MIN_NUMBERS
+    num_parts = max_parts() if shared else 1
     # A part has its share of a run, or all of one that is too small to be cut.
     share = 2 * -(-num_rows // (2 * num_parts))
     return Size(
@@ -129,9 +130,9 @@ def _name(work: Work) -> str:
     return f"{name}, bfloat16" if work.precision == torch.bfloat16 else name
 
 
-def _threads_together(size: Size) -> int:
-    """How many threads share a multiplication: one where each part has its own."""
-    return 1 if size.num_parts > 1 else torch.get_num_threads()
+def _threads_together(work: Work, size: Size) -> int:
+    """How many threads share a multiplication: one in small work, or if each part has its own."""
+    return 1 if work.is_small or size.num_parts > 1 else torch.get_num_threads()
 
 
 def _ends_and_tree(work: Work) -> tuple[Ends, Tree]:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from treefold.operators.binary_gru_loops import Loops
 from treefold.operators.binary_gru_work import Parameters, Work
+from treefold.operators.one_thread import one_thread
 from treefold.operators.second_order import differentiable_gradients
 from treefold.operators.workspace import frees_saved_tensors
 
@@ -24,9 +25,10 @@ class FoldBinaryGRU(torch.autograd.Function):
         """The groups, and the nodes if they are to be shown."""
         feature = x.shape[1:]
         groups = x.new_empty(work.plan.num_groups, *feature)
-        nodes, memory = loops.forward(
-            work, _rows(work, x), Parameters(*parameters), _rows(work, groups)
-        )
+        with one_thread(work.is_small):
+            nodes, memory = loops.forward(
+                work, _rows(work, x), Parameters(*parameters), _rows(work, groups)
+            )
         ctx.save_for_backward(x, *parameters)
         ctx.work, ctx.loops, ctx.memory = work, loops, memory
         ctx.set_materialize_grads(False)
@@ -41,7 +43,8 @@ class FoldBinaryGRU(torch.autograd.Function):
             inputs = (x, *parameters)
             return (None, None, *differentiable_gradients(work.plain(*inputs), inputs, grads))
         given = [None if grad is None else _rows(work, grad) for grad in grads]
-        grad_x, *others = ctx.loops.backward(work, _rows(work, x), ctx.memory, *given)
+        with one_thread(work.is_small):
+            grad_x, *others = ctx.loops.backward(work, _rows(work, x), ctx.memory, *given)
         if frees_saved_tensors():
             ctx.memory = None
         return None, None, grad_x.view(x.shape), *others

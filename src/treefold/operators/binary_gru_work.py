@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from treefold.fold import TreePlan
+from treefold.operators.one_thread import is_small
 
 CHUNK = 1024 * 128
 """Numbers of state in a run of pairs, or in a few runs."""
@@ -62,6 +63,11 @@ class Work:
     def num_states(self) -> int:
         """How many leaves and nodes there are."""
         return self.plan.num_rows + self.plan.num_applications
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one thread does it sooner than several that wait for each other."""
+        return is_small(self.plan.num_applications * prod(self.row_shape), self.row_shape[1])
 
     @property
     def pairs_per_run(self) -> int:

@@ -1,12 +1,14 @@
 """An exact monoid seen through a learned bijection: every law holds by construction."""
 
+from dataclasses import replace
 from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
-from treefold.algebra import Max, Monoid, Sum
+from treefold.algebra import Max, Min, Monoid, Sum
 from treefold.fold import (
+    BinaryFunction,
     Fold,
     Rows,
     TableRows,
@@ -16,7 +18,7 @@ from treefold.fold import (
     take_rows,
 )
 from treefold.operators.bijection import CouplingFlow
-from treefold.operators.operator import Operator
+from treefold.operators.operator import HALF_TYPES, Operator
 from treefold.shapes import Float
 
 
@@ -33,11 +35,16 @@ class Bijection(Protocol):
 
 
 class Conjugated(Operator):
-    """The operator a ⊕ b = φ⁻¹(φ(a) ∗ φ(b)), with identity φ⁻¹(e), for an exact monoid (∗, e).
+    """The operator a ⊕ b = φ⁻¹(φ(a) ∗ φ(b)) for an exact monoid (∗, e); empty groups give φ⁻¹(e).
 
-    Associative and commutative by construction, to rounding: the paper's strong enforcement, which
-    it suspects of costing expressivity. `monoid` acts on plain tensors and its identity must be
-    finite, so for maxima give `Max(bottom=...)`: φ(a) is raised to `bottom` where it lies lower.
+    Associative and commutative by construction, to rounding, which φ⁻¹ magnifies where it is steep:
+    the paper's strong enforcement, which it suspects of costing expressivity. `monoid` acts on
+    plain tensors, and its identity must be finite, because empty groups return it through φ⁻¹.
+
+    For maxima and minima, e is that answer and no more, and bounds no row: give
+    `Max(bottom=...)`. Where one argument (in a fold, one element) has all the largest encodings, it
+    is returned itself, bit for bit, so that a ⊕ a = a. Layers in φ compute in full precision, under
+    autocast too, or φ⁻¹ would not be its inverse.
     """
 
     def __init__(self, monoid: Monoid, bijection: nn.Module, channels: int) -> None:
@@ -45,7 +52,8 @@ class Conjugated(Operator):
         if not isinstance(monoid.identity, Tensor) or not monoid.identity.isfinite().all():
             raise ValueError(
                 f"the identity of {monoid!r} is {monoid.identity!r}; expected a finite tensor, "
-                "because a network cannot carry infinity (for maxima use Max(bottom=-4.0))"
+                "because empty groups give it through the bijection (for maxima use "
+                "Max(bottom=-4.0), which bounds no row)"
             )
         self.monoid = monoid
         self.bijection = bijection
@@ -57,12 +65,12 @@ class Conjugated(Operator):
 
     @classmethod
     def max(cls, channels: int, num_layers: int = 4, bottom: float = -4.0) -> "Conjugated":
-        """Maxima of numbers from `bottom` up, through a coupling flow."""
+        """Maxima through a coupling flow; an empty group gives what encodes to `bottom`."""
         return cls(Max(bottom=bottom), CouplingFlow(channels, num_layers), channels)
 
     @property
     def identity(self) -> Tensor:  # type: ignore[override]
-        """φ⁻¹(e)."""
+        """φ⁻¹(e): what an empty group gives."""
         bottom = cast(Tensor, self.monoid.identity)
         like = next(self.bijection.parameters(), torch.zeros(()))
         return self._decode(bottom.to(like).expand(self.channels))
@@ -71,25 +79,72 @@ class Conjugated(Operator):
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
     ) -> Float[Tensor, " *n channels"]:
         """Combine `a` and `b`, row by row."""
-        return self._decode(self._combine(self._encode(a), self._encode(b)))
+        of_a, of_b = self._encode(a), self._encode(b)
+        both = self._combine(of_a, of_b)
+        made = self._decode(both)
+        if not self._selects:
+            return made
+        is_a, is_b = _all_equal(both, of_a), _all_equal(both, of_b)
+        # Where all encodings are equal, so are a and b, but for rounding: neither is preferred.
+        one = torch.where(is_a, torch.where(is_b, torch.maximum(a, b), a), b)
+        return torch.where(is_a | is_b, one.to(made.dtype), made)
 
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Encode each row once, fold there, decode: no bijection at the levels between."""
         encoded: Rows
         if isinstance(x, TableRows):
-            encoded = TableRows(self._encode(x.table), x.rows)
+            encoded = replace(x, table=self._encode(x.table))
         else:
             encoded = self._encode(cast(Tensor, x))
-        inside = fold_nodes(self.monoid, take_rows(encoded, plan.leaves), plan)
-        nodes = self._decode(cast(Tensor, inside))
-        return Fold(collect_groups(self, take_rows(x, plan.leaves), nodes, plan), nodes)
+        inside, leaves = (
+            cast(Tensor, take_rows(each, plan.leaves, is_permutation=True)) for each in (encoded, x)
+        )
+        if self._selects:
+            nodes = self._fold_selecting(leaves, inside, plan)
+        else:
+            nodes = self._decode(cast(Tensor, fold_nodes(self.monoid, inside, plan)))
+        return Fold(collect_groups(self, leaves, nodes, plan), nodes)
+
+    @property
+    def _selects(self) -> bool:
+        """Each number of the result is one of the two given."""
+        return isinstance(self.monoid, Max | Min)
+
+    def _fold_selecting(self, leaves: Tensor, encoded: Tensor, plan: TreePlan) -> Tensor:
+        """The nodes; those whose encoding is that of one leaf are this leaf."""
+
+        def combine(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            (of_a, leaf_a), (of_b, leaf_b) = a, b
+            both = self._combine(of_a, of_b)
+            leaf = torch.where(_all_equal(both, of_b), leaf_b, -1)
+            return both, torch.where(_all_equal(both, of_a), leaf_a, leaf)
+
+        places = torch.arange(len(leaves), device=leaves.device)
+        places = places.view(-1, *[1] * (leaves.dim() - 1)).expand(*leaves.shape[:-1], 1)
+        inside = fold_nodes(cast(BinaryFunction, combine), (encoded, places), plan)
+        both, leaf = cast(tuple[Tensor, Tensor], inside)
+        made = self._decode(both)
+        if not len(leaves):
+            return made
+        one = torch.take_along_dim(leaves, leaf.clamp(min=0), 0)
+        return torch.where(leaf >= 0, one.to(made.dtype), made)
 
     def _combine(self, a: Tensor, b: Tensor) -> Tensor:
         return cast(Tensor, self.monoid(a, b))
 
     def _encode(self, x: Tensor) -> Tensor:
-        y = cast(Bijection, self.bijection)(x)
-        return self._combine(y, cast(Tensor, self.monoid.identity).to(y))
+        with torch.autocast(x.device.type, enabled=False):
+            return cast(Bijection, self.bijection)(self._precise(x))
 
     def _decode(self, y: Tensor) -> Tensor:
-        return cast(Bijection, self.bijection).inverse(y)
+        with torch.autocast(y.device.type, enabled=False):
+            return cast(Bijection, self.bijection).inverse(self._precise(y))
+
+    def _precise(self, rows: Tensor) -> Tensor:
+        """Rows in the type of the parameters where autocast let a narrower one pass."""
+        parameter = next(self.bijection.parameters(), rows)
+        return rows.to(parameter.dtype) if rows.dtype in HALF_TYPES else rows
+
+
+def _all_equal(a: Tensor, b: Tensor) -> Tensor:
+    return (a == b).all(-1, keepdim=True)

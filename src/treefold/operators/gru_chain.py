@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from treefold.fold import PackedOrder
+from treefold.operators.one_thread import is_small, one_thread
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.second_order import differentiable_gradients
 
@@ -26,7 +27,8 @@ class ChainGRU(torch.autograd.Function):
         from treefold.operators.gru_chain_compiled import run_along  # noqa: PLC0415 (optional)
 
         batch_sizes = packed.batch_sizes * (len(start) // packed.by_length.numel())
-        states, kept = run_along(batch_sizes, rows, start, parameters)
+        with one_thread(is_small(rows.numel(), rows.shape[-1])):
+            states, kept = run_along(batch_sizes, rows, start, parameters)
         ctx.save_for_backward(rows, start, states, kept, *parameters)
         ctx.batch_sizes, ctx.packed = batch_sizes, packed
         return states
@@ -41,7 +43,8 @@ class ChainGRU(torch.autograd.Function):
         if torch.is_grad_enabled():
             plain = _plain_chain(ctx.packed, rows, start, parameters)
             return (None, *differentiable_gradients([plain], inputs, grads))
-        return (None, *run_back_along(ctx.batch_sizes, inputs, states, kept, grads[0]))
+        with one_thread(is_small(rows.numel(), rows.shape[-1])):
+            return (None, *run_back_along(ctx.batch_sizes, inputs, states, kept, grads[0]))
 
 
 def chain_gru(

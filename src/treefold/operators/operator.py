@@ -44,15 +44,17 @@ class Operator(nn.Module, ABC):
         """Combine `a` and `b`, row by row."""
 
     def reset_parameters(self) -> None:
-        """Draw the parameters of all parts anew, and set the identity to zero.
+        """Draw the parameters of all parts again, and set the identity to zero.
 
-        An operator with other parameters of its own says here how they begin.
+        An operator with other parameters of its own overrides this: it calls
+        `super().reset_parameters()`, and then says how its own begin.
         """
         own = [name for name, _ in self.named_parameters(recurse=False) if name != "identity"]
-        if own:
+        if own and type(self).reset_parameters is Operator.reset_parameters:
             raise NotImplementedError(
-                f"{type(self).__name__} has parameters of its own, {', '.join(own)}; "
-                "give it a `reset_parameters` that draws them anew"
+                f"{type(self).__name__} has parameters of its own, {', '.join(own)}, and nothing "
+                "says how they begin; give it a `reset_parameters` that calls "
+                "`super().reset_parameters()` and then sets them"
             )
         reset_parts(self)
         if isinstance(self.identity, nn.Parameter):

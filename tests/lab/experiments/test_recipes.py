@@ -78,6 +78,17 @@ def test_the_sweep_has_every_lambda_of_the_paper():
     assert len({row.name for row in rows}) == 8
 
 
+def test_the_sweep_names_its_departures_and_what_its_lambda_is():
+    for row in find_experiment("second-minimum-lambda", "standard"):
+        assert "training.epochs is 60; the paper has 1000" in row.departures
+        assert any("1/128 of that weight there" in sentence for sentence in row.departures)
+        assert row.reported == {}
+    at_paper = find_experiment("second-minimum-lambda", "paper")
+    assert {row.departures for row in at_paper} == {()}
+    (narrow,) = find_experiment("second-minimum/binary-gru-assoc", "smoke")
+    assert any("mean over 16 channels" in sentence for sentence in narrow.departures)
+
+
 def test_ablations_differ_in_their_aggregator_alone_and_can_be_built():
     whole = find_experiment("second-minimum/gated-selection", "smoke")[0]
     rows = find_experiment("generalisation", "smoke")

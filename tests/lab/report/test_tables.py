@@ -1,5 +1,7 @@
 """The tables, word by word."""
 
+import dataclasses
+
 from lab.report.synthetic import DEPARTURE, SCALED, record, save, speed_record
 
 from treefold.lab.report.content import read_content
@@ -137,3 +139,29 @@ def test_heads_that_span_columns_are_one_cell_in_html():
         '<p class="notes">Notes, where a recipe departs from the published one:</p>'
         '<ol class="notes"><li>A &amp; B</li></ol>\n'
     )
+
+
+def on(record, *, load=None, **hardware):
+    changed = {**record.hardware, "threads": 2, "load": load, **hardware}
+    return dataclasses.replace(record, hardware=changed)
+
+
+def test_times_of_two_machines_or_loads_share_no_column(tmp_path):
+    seconds = {20: [1.0], 200: [2.0]}
+    quiet = {"gru": {"load": 2.1}, "pna": {"load": None}}  # 2.1: its own threads, from before
+    others = {"sum": {"load": 4.0}, "max": {"cpu": "Another"}}
+    for row, changes in {**quiet, **others}.items():
+        save(tmp_path / row, on(speed_record(row, seconds), **changes))
+    tables = [t for t in read_content(tmp_path).tables if "Seconds" in t.title]
+    rows = {t.caption.partition("; on ")[2].partition(".")[0]: len(t.rows) for t in tables}
+    machine = "A Processor, 2 cores, 2 threads"
+    assert rows == {machine: 2, "Another, 2 cores, 2 threads": 1, f"{machine}, load 4": 1}
+
+
+def test_seconds_of_training_are_shown_where_all_rows_were_trained_alike(tmp_path):
+    save(tmp_path / "gru", on(record("gru")))
+    save(tmp_path / "sum", on(record("sum"), cpu="Another"))
+    lines = markdown_of(tmp_path, "Accuracy: second-minimum")
+    assert "No seconds per epoch: not all rows were trained on one machine" in lines[2]
+    assert "s/epoch" not in lines[4]
+    assert "| s/epoch |" in "".join(markdown_of(tmp_path / "gru", "Accuracy: second-minimum"))

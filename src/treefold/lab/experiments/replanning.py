@@ -6,7 +6,6 @@ from pathlib import Path
 from treefold.checkpoints import CheckpointStore
 from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.experiments.loading import experiment_of
-from treefold.lab.experiments.published import differences
 from treefold.lab.experiments.recipe import Experiment
 from treefold.lab.experiments.trainer import CHECKPOINTS
 from treefold.lab.runs import Record, as_json, locked
@@ -57,9 +56,7 @@ def _replanned(record: Record, planned: Experiment) -> Record:
     others.pop(_EPOCHS, None)
     (preset,) = find_experiment(record.name, record.preset)
     departures = [said for said in record.departures if not _is_of_epochs(said)]
-    if record.reported:
-        (paper,) = find_experiment(record.name, "paper")
-        departures += filter(_is_of_epochs, differences(planned, paper))
+    departures += filter(_is_of_epochs, preset.restate(planned).departures)
     return dataclasses.replace(
         record,
         recipe=as_json(planned.recipe()),

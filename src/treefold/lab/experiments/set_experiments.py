@@ -29,6 +29,13 @@ REPORTED: dict[str, dict[str, Reported]] = {
 }
 """The paper's 2nd-minimum table: mean and spread over three runs."""
 
+REPORTED_IN_TEXT = {
+    "binary-gru": {
+        "accuracy@200": Reported(0.287, 0.068, "subsec:2min, Out-of-distribution performance")
+    }
+}
+"""Where the paper's text has another number than its table."""
+
 _EFFICIENCY = "subsec:2min, Efficiency; fig:2min_speedtest"
 REPORTED_SECONDS: dict[str, dict[str, Reported]] = {
     name: {
@@ -45,6 +52,7 @@ REPORTED_SECONDS: dict[str, dict[str, Reported]] = {
 ROWS = tuple(REPORTED)
 EXTRA_ROWS = ("gated-selection-general", "gated-selection", "oracle")
 """Rows beyond the paper's table, which are run if they are named."""
+SWEEP = "second-minimum-lambda"
 LAMBDAS = tuple(10.0**-power for power in range(8))
 
 
@@ -54,11 +62,14 @@ def table_of(task: str, preset: str) -> list[Experiment]:
 
 
 def lambda_sweep(preset: str) -> list[Experiment]:
-    """Binary-GRU-Assoc on 2nd-minimum with λ from 10^0 to 10^-7 (fig:2min_regularisation)."""
+    """Binary-GRU-Assoc on 2nd-minimum with λ from 10^0 to 10^-7 (fig:2min_regularisation).
+
+    The figure has no numbers to compare with, but a recipe to depart from.
+    """
     row = "binary-gru-assoc"
     return [
         _experiment(
-            f"second-minimum-lambda/{row}-{weight:.0e}",
+            f"{SWEEP}/{row}-{weight:.0e}",
             "second-minimum",
             row,
             preset,
@@ -102,7 +113,19 @@ def _experiment(
     made = _at(preset, name, task, row, options or {})
     paper = _at(PRESETS["paper"], name, task, row, options or {})
     reported = REPORTED.get(row, {}) if name == f"second-minimum/{row}" else {}
-    return compared(made, paper, reported) if reported else made
+    in_paper = reported or name.startswith(f"{SWEEP}/")
+    return compared(made, paper, reported, (_weight,)) if in_paper else made
+
+
+def _weight(made: Experiment) -> str:
+    """What λ is here, if it is not the paper's."""
+    options, channels = made.aggregator.options, made.model.channels
+    if options.get("law_reduction") != "mean":
+        return ""
+    return (
+        f"the law loss is a mean over {channels} channels; the paper has their sum, so that a "
+        f"weight here is 1/{channels} of that weight there"
+    )
 
 
 def _at(preset: Preset, name: str, task: str, row: str, options: dict[str, Any]) -> Experiment:
@@ -118,7 +141,7 @@ def _at(preset: Preset, name: str, task: str, row: str, options: dict[str, Any])
 
 EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
     **{task: lambda preset, task=task: table_of(task, preset) for task in SET_TASKS},  # type: ignore[misc]
-    "second-minimum-lambda": lambda_sweep,
+    SWEEP: lambda_sweep,
     "generalisation": ablations,
 }
 """By name: `EXPERIMENTS[name](preset)` gives the rows of a table."""

@@ -13,6 +13,7 @@ from treefold.lab.report.figure_speed import speed_figure
 from treefold.lab.report.figure_sweep import sweep_figure
 from treefold.lab.report.figure_training import curve_figures, law_figures
 from treefold.lab.report.groups import Group, group_runs, sections
+from treefold.lab.report.hardware import alike
 from treefold.lab.report.runs import Damaged, load_runs
 from treefold.lab.report.styles import Style, style_groups
 from treefold.lab.report.summary import Paragraph, summarize
@@ -57,7 +58,7 @@ def _tables(groups: Sequence[Group], styles: dict[str, Style]) -> list[Table]:
     for _, members in groupby(groups, key=lambda group: group.experiment):
         rows = list(members)
         tables += [score_table(rows, styles, measure) for measure in MEASURES]
-        tables.append(speed_table(rows, styles))
+        tables += [speed_table(part, styles) for part in alike(rows)]
     return [table for table in [*tables, unfinished_table(groups, styles)] if table]
 
 
@@ -68,7 +69,7 @@ def _figures(groups: Sequence[Group], styles: dict[str, Style]) -> list[Figure]:
         *(balanced_figure(members, styles) for members in compared),
         *(figure for members in compared for figure in ratio_figures(members, styles)),
         *(sweep_figure(members, groups, styles) for members in compared),
-        *(speed_figure(members, styles) for members in compared),
+        *(speed_figure(part, styles) for members in compared for part in alike(members)),
     ]
     laws = [figure for members in compared for figure in law_figures(members, styles)]
     curves = [figure for members in compared for figure in curve_figures(members, styles)]

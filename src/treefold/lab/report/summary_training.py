@@ -7,7 +7,7 @@ from treefold.lab.report.groups import Group
 from treefold.lab.report.styles import Style
 from treefold.lab.report.text import Link, Piece, Text, listed
 
-MEANT = 1.2
+MEANT = 1.15
 """A rise or fall by less than this factor is not worth a word."""
 
 

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from treefold.lab.report.figure_notes import effort_of
 from treefold.lab.report.groups import Group
+from treefold.lab.report.hardware import alike
 from treefold.lab.report.styles import Style
 from treefold.lab.report.table import Column, Table
 from treefold.lab.report.table_notes import note_cells, note_columns, notes_of
@@ -82,13 +83,13 @@ def score_table(
         return None
     metrics = metrics_of(shown, measure)
     published = [name for name in metrics if any(group.reported(name) for group in shown)]
-    notes = notes_of(shown)
+    notes, timed = notes_of(shown), len(alike(shown)) == 1
     columns = [
         Column("aggregator"),
         Column("preset"),
         *(column for name in metrics for column in _columns(measure.head(name), name in published)),
         Column("parameters", number=True),
-        Column("s/epoch", number=True),
+        *([Column("s/epoch", number=True)] if timed else []),
         *note_columns(notes),
     ]
     rows = []
@@ -100,7 +101,8 @@ def score_table(
             row = _facts(group, styles[group.row])
             for name in metrics:
                 row += score_cells(group, name, best[name], name in published, measure.digits)
-            row += [_plain(group, "num_parameters", "{:,.0f}"), _seconds(group)]
+            row += [_plain(group, "num_parameters", "{:,.0f}")]
+            row += [_plain(group, "seconds_per_epoch", "{:.1f}")] if timed else []
             rows.append((*row, *note_cells(group, notes)))
     return Table(
         f"{measure.title}: {shown[0].experiment}",
@@ -164,10 +166,6 @@ def _plain(group: Group, metric: str, form: str) -> Text:
     return (Link(form.format(found.mean), group.anchor),) if found else ()
 
 
-def _seconds(group: Group) -> Text:
-    return _plain(group, "seconds_per_epoch", "{:.1f}")
-
-
 def _caption(groups: Sequence[Group], published: Sequence[str], measure: Measure) -> str:
     sentences = []
     if any(len(group.finished) > 1 for group in groups):
@@ -178,6 +176,8 @@ def _caption(groups: Sequence[Group], published: Sequence[str], measure: Measure
     }
     if sources:
         sentences.append(f"The paper's values: {listed(sorted(sources))}; Δ: ours − paper.")
+    if len(alike(groups)) > 1:
+        sentences.append("No seconds per epoch: not all rows were trained on one machine, alike.")
     return " ".join(sentences)
 
 
