@@ -78,6 +78,7 @@ from treefold.algebra.statistics import (
 )
 from treefold.algebra.violation import (
     Violation,
+    difference,
     compare,
     default_tolerance,
 )
@@ -122,6 +123,7 @@ __all__ = [
     "compare",
     "default_tolerance",
     "describe",
+    "difference",
     "draw_elements",
     "draw_for",
     "draw_integers",

@@ -35,6 +35,19 @@ from treefold.fold.rows import (
     require_rows,
     take_rows,
 )
+from treefold.fold.static import (
+    MAX_GROUP_SIZE,
+    StaticFold,
+    StaticLevel,
+    StaticPlan,
+    fold_static,
+    fold_static_levels,
+    plan_static,
+)
+from treefold.fold.static_triples import (
+    StaticTriples,
+    static_triples,
+)
 from treefold.fold.subtrees import (
     Subtrees,
     cut_trees,
@@ -52,6 +65,7 @@ from treefold.fold.tree import (
 
 __all__ = [
     "INTEGER_TYPES",
+    "MAX_GROUP_SIZE",
     "BinaryFunction",
     "Bracketing",
     "Chain",
@@ -60,6 +74,10 @@ __all__ = [
     "Level",
     "PackedOrder",
     "Rows",
+    "StaticFold",
+    "StaticLevel",
+    "StaticPlan",
+    "StaticTriples",
     "Subtrees",
     "TableRows",
     "TreePlan",
@@ -70,14 +88,18 @@ __all__ = [
     "cut_trees",
     "fold_levels",
     "fold_nodes",
+    "fold_static",
+    "fold_static_levels",
     "fold_steps",
     "lasting",
     "num_rows",
     "places_within",
     "plan_joining",
+    "plan_static",
     "plan_tree",
     "require_rows",
     "start_states",
+    "static_triples",
     "take_rows",
     "tree_fold",
     "tree_heights",

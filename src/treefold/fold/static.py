@@ -14,7 +14,7 @@ operator is applied at most 1.5 E + 3 L + 3 times for E rows and L levels.
 """
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +43,26 @@ class StaticPlan:
     roots: Int[Tensor, " groups"]
     """Each group's root, as a place in [slots, level 1, level 2, ...]; any place if it is empty."""
     max_size: int
+
+
+class StaticLevel(NamedTuple):
+    """What one level of a static fold merges, and what it makes; rows that are not live are spare.
+
+    Level 0 is the ragged one. The rows that level 1 merges are neighbours among the slots, those of
+    each further level are neighbours among what the level before has made.
+    """
+
+    left: State
+    right: State
+    made: State
+    is_live: Bool[Tensor, " rows"]
+
+
+class StaticFold(NamedTuple):
+    """The groups of a static fold, and its levels on the way."""
+
+    groups: State
+    levels: list[StaticLevel]
 
 
 def plan_static(
@@ -93,21 +113,31 @@ def plan_static(
 
 def fold_static(op: Monoid, x: State, plan: StaticPlan) -> State:
     """Fold each group of rows of `x`; empty groups give the identity of `op`."""
+    return fold_static_levels(op, x, plan).groups
+
+
+def fold_static_levels(op: Monoid, x: State, plan: StaticPlan) -> StaticFold:
+    """Fold as `fold_static` does, and return every level as well."""
+    device = plan.sizes.device
     spare = map_state(lambda rows: rows[:1].detach(), x)
-    left, right = (_rows(x, plan.pairs[:, side]) for side in (0, 1))
+    left, right = (state_rows(x, plan.pairs[:, side]) for side in (0, 1))
     met = op(left, right)
-    pool = _where(plan.is_pair, _rows(met, plan.pair_of), _rows(x, plan.rows))
+    pool = _where(plan.is_pair, state_rows(met, plan.pair_of), state_rows(x, plan.rows))
+    numbers = torch.arange(plan.pairs.shape[0], device=device)
+    levels = [StaticLevel(left, right, met, numbers < plan.is_pair.sum())]
     made = [pool]
     for number in range(plan.num_live.shape[0]):
         count = _next_count(_length(pool))
-        is_live = torch.arange(count, device=plan.sizes.device) < plan.num_live[number]
-        left, right = _neighbours(pool, count)
+        is_live = torch.arange(count, device=device) < plan.num_live[number]
+        left, right = merging_neighbours(pool, count)
         # Spare rows would grow without bound from level to level, and their gradients be NaN.
         pool = op(_where(is_live, left, spare), _where(is_live, right, spare))
+        levels.append(StaticLevel(left, right, pool, is_live))
         made.append(pool)
-    roots = _rows(map_state(lambda *parts: torch.cat(parts), *made), plan.roots)
+    roots = state_rows(map_state(lambda *parts: torch.cat(parts), *made), plan.roots)
     found = _where(plan.sizes > 0, roots, identity_like(op, roots))
-    return map_state(lambda rows: _unanswered(rows, plan.sizes > plan.max_size), found)
+    groups = map_state(lambda rows: _unanswered(rows, plan.sizes > plan.max_size), found)
+    return StaticFold(groups, levels)
 
 
 def _height(max_size: int) -> int:
@@ -162,7 +192,8 @@ def _length(state: State) -> int:
     return state.shape[0] if isinstance(state, Tensor) else _length(state[0])
 
 
-def _rows(state: State, index: Tensor) -> State:
+def state_rows(state: State, index: Int[Tensor, " m"]) -> State:
+    """The rows of a state at `index`."""
     return map_state(lambda rows: rows.index_select(0, index), state)
 
 
@@ -174,7 +205,7 @@ def _where(condition: Tensor, one: State, other: State) -> State:
     return map_state(chosen, one, other)
 
 
-def _neighbours(pool: State, count: int) -> tuple[State, State]:
+def merging_neighbours(pool: State, count: int) -> tuple[State, State]:
     """The first `count` pairs of neighbours; the last may be of rows that are not there, zeros."""
 
     # Slices with a step: torch.export cannot prove that views as pairs fit.
