@@ -116,14 +116,18 @@ class StaticElementLaw:
         everywhere = torch.ones_like(rows[:, :1].flatten(1)[:, 0], dtype=torch.bool)
         is_live = torch.cat([everywhere, *(level.is_live for level in levels)])
         counts, (first,) = states.chosen(is_live, everything)
-        others = [self._partners(is_live, everything, len(first)) for _ in range(self.law.arity - 1)]
+        others = [
+            self._partners(is_live, everything, len(first)) for _ in range(self.law.arity - 1)
+        ]
         elements = [element.flatten(0, -2) for element in (first, *others)]
         sides = self.law.sides(op, *elements)
         pairs = zip(*(tensors_of(side) for side in sides), strict=True)
         squares = [difference(left, right).square() for left, right in pairs]
         inner = rows.shape[1:-1].numel()
         counted = counts.unsqueeze(1).expand(-1, inner).reshape(-1)
-        total = torch.stack([torch.where(_beside(counted, sq), sq, 0).sum() for sq in squares]).sum()
+        total = torch.stack(
+            [torch.where(_beside(counted, sq), sq, 0).sum() for sq in squares]
+        ).sum()
         count = counted.sum()
         if states.sampling.reduction == "mean":
             count = count * sum(square.shape[1:].numel() for square in squares)

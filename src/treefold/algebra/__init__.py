@@ -78,9 +78,9 @@ from treefold.algebra.statistics import (
 )
 from treefold.algebra.violation import (
     Violation,
-    difference,
     compare,
     default_tolerance,
+    difference,
 )
 
 __all__ = [

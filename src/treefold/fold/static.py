@@ -13,7 +13,6 @@ the live ones are spare: they merge copies of the first row, and nobody reads wh
 operator is applied at most 1.5 E + 3 L + 3 times for E rows and L levels.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -26,8 +25,7 @@ MAX_GROUP_SIZE = 1 << 16
 """The largest group that a static plan allows where the caller names no other."""
 
 
-@dataclass(frozen=True, eq=False)
-class StaticPlan:
+class StaticPlan(NamedTuple):
     """Balanced trees over groups of rows, as index tensors of fixed length."""
 
     sizes: Int[Tensor, " groups"]
@@ -198,29 +196,32 @@ def state_rows(state: State, index: Int[Tensor, " m"]) -> State:
 
 
 def _where(condition: Tensor, one: State, other: State) -> State:
-    def chosen(one: Tensor, other: Tensor) -> Tensor:
-        shape = (condition.shape[0], *(1 for _ in one.shape[1:]))
-        return torch.where(condition.reshape(shape), one, other.to(one.dtype))
+    return map_state(
+        lambda one, other: torch.where(_like(condition, one), one, other.to(one.dtype)), one, other
+    )
 
-    return map_state(chosen, one, other)
+
+def _like(mask: Tensor, rows: Tensor) -> Tensor:
+    """The mask with as many axes as the rows."""
+    return mask.reshape(-1, *(1 for _ in rows.shape[1:]))
 
 
 def merging_neighbours(pool: State, count: int) -> tuple[State, State]:
     """The first `count` pairs of neighbours; the last may be of rows that are not there, zeros."""
-
     # Slices with a step: torch.export cannot prove that views as pairs fit.
-    def padded(rows: Tensor) -> Tensor:
-        missing = 2 * count - rows.shape[0]
-        return nn.functional.pad(rows, (*(0, 0) * (rows.dim() - 1), 0, missing))
-
-    longer = map_state(padded, pool)
+    longer = map_state(lambda rows: _padded(rows, 2 * count), pool)
     return map_state(lambda p: p[:-1:2], longer), map_state(lambda p: p[1::2], longer)
+
+
+def _padded(rows: Tensor, count: int) -> Tensor:
+    """As many rows as `count`, zeros at the end."""
+    return nn.functional.pad(rows, (*(0, 0) * (rows.dim() - 1), 0, count - rows.shape[0]))
 
 
 def _unanswered(rows: Tensor, too_large: Tensor) -> Tensor:
     if not (rows.is_floating_point() or rows.is_complex()):
         return rows
-    return rows.masked_fill(too_large.reshape(-1, *(1 for _ in rows.shape[1:])), torch.nan)
+    return rows.masked_fill(_like(too_large, rows), torch.nan)
 
 
 def _checked(sizes: Tensor, max_size: int) -> Tensor:
