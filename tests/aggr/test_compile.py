@@ -1,9 +1,22 @@
 """torch.compile and torch.export: no graph break, few graphs, and the answers of eager."""
 
+from functools import partial
+
 import jaxtyping
 import pytest
 import torch
-from aggr.cases import CHANNELS, FIXED, MONOIDS, NAMES, Skewed, every, every_monoid, make, normal
+from aggr.cases import (
+    CHANNELS,
+    FIXED,
+    MONOIDS,
+    NAMES,
+    Skewed,
+    every,
+    every_monoid,
+    make,
+    normal,
+    seeded,
+)
 from torch import nn
 from torch._dynamo.backends.debugging import aot_eager
 from torch._subclasses import FakeTensorMode
@@ -15,6 +28,7 @@ from treefold import (
     RecurrentAggregation,
     record_penalties,
     static_plans,
+    supplied_plan,
 )
 from treefold.algebra import (
     COMMUTATIVITY,
@@ -114,7 +128,7 @@ def trained(model, run, inputs):
     """The loss with penalties, and all gradients."""
     model.zero_grad()
     with record_penalties() as penalties:
-        loss = run(model, *inputs).square().sum()
+        loss = run(*inputs).square().sum()
     loss = loss + penalties.total()
     loss.backward()
     return [loss.detach(), *(parameter.grad for parameter in model.parameters())]
@@ -130,8 +144,8 @@ def assert_compiles(model):
         for number, sizes in enumerate(SIZES if training else SIZES[:3]):
             inputs = graph(*sizes, seed=number)
             if training:
-                found = trained(model, lambda _, *given: compiled(*given), inputs)
-                expected = trained(model, lambda _, *given: planned(model, *given), inputs)
+                found = trained(model, compiled, inputs)
+                expected = trained(model, partial(planned, model), inputs)
             else:
                 with torch.no_grad():
                     found, expected = compiled(*inputs), planned(model, *inputs)
@@ -311,6 +325,26 @@ def test_what_cannot_be_compiled_is_refused_in_one_line():
         module(x, torch.zeros_like(index), dim_size=3, max_num_elements=4)
     with pytest.raises(ValueError, match="max_num_elements is 0; expected the size of the larg"):
         static_plans(0).__enter__()
+
+
+@pytest.mark.parametrize("bracketing", ["random", "carry", "balanced"])
+def test_plans_of_any_bracketing_may_be_made_outside_of_the_graph(bracketing):
+    weights = {"associativity": 1.0, "commutativity": 0.5, "identity": 0.1}
+    module = LCMAggregation(
+        CHANNELS, Skewed(), bracketing=bracketing, shuffle=False, generator=seeded(), **weights
+    )
+    backend = CountingBackend()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
+    for number, (num_nodes, num_edges) in enumerate(SIZES):
+        to = graph(num_nodes, num_edges)[1][1]
+        x = normal(num_edges, CHANNELS, dtype=torch.float32)
+        given = {"shuffle": False, "generator": seeded(number)}
+        with supplied_plan(to, num_nodes, bracketing, **given):
+            found = trained(module, partial(compiled, dim_size=num_nodes), (x, to))
+        module.generator = seeded(number)
+        expected = trained(module, partial(planned, module), (x, to, None, num_nodes))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert backend.graphs <= 3
 
 
 def test_orders_are_averaged_and_the_swap_loss_is_that_of_eager():

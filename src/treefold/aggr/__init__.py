@@ -30,6 +30,7 @@ from treefold.aggr.registry import (
 from treefold.aggr.static import (
     StaticGroups,
     static_plans,
+    supplied_plan,
 )
 
 __all__ = [
@@ -48,4 +49,5 @@ __all__ = [
     "record_penalties",
     "reuse_plans",
     "static_plans",
+    "supplied_plan",
 ]

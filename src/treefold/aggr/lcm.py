@@ -21,7 +21,7 @@ from treefold.aggr.penalties import LawWeights
 from treefold.aggr.plan_cache import plan_of
 from treefold.aggr.recombination import consistency_loss
 from treefold.aggr.sampling import Reduction, Sampling
-from treefold.aggr.static import StaticGroups, reduce_static
+from treefold.aggr.static import StaticGroups, reduce_static, supplied_for
 from treefold.aggr.static_laws import StaticStates, static_loss
 from treefold.aggr.tree_laws import TREE_LAWS
 from treefold.aggr.tree_states import TreeStates
@@ -30,10 +30,13 @@ from treefold.fold import (
     Bracketing,
     Groups,
     Rows,
+    StaticPlan,
+    SuppliedPlan,
     TableRows,
     TreePlan,
     checked_bracketing,
     fold_static_levels,
+    fold_supplied,
     plan_static,
     require_rows,
     tree_fold,
@@ -177,19 +180,25 @@ class LCMAggregation(RaggedAggregation):
         rows = x if self.project is None else self.project(x)
         require_channels(rows, self.channels)
         require_type(rows, self.operator)
-        self._require_static()
-        if self.training and self.shuffle:
-            groups, order = groups.shuffled()
-            rows = rows.index_select(0, order)
+        supplied = supplied_for(groups)
         penalties = self.laws.recorder(self.training)
-        if penalties is None or rows.shape[0] == 0:
-            return cast(Tensor, reduce_static(self.operator, rows, groups))
-        plan = plan_static(groups.index, groups.num_groups, groups.max_size)
-        fold = fold_static_levels(self.operator, rows, plan)
-        states = StaticStates(rows, plan, fold, self.sampling)
-        losses = {**LAW_LOSSES, **self.own_losses}
-        for law, weight in self.laws.active.items():
-            penalties.add(law, static_loss(law, losses)(self.operator, states), weight)
+        if supplied is not None:
+            plan: StaticPlan | SuppliedPlan = supplied
+            fold = fold_supplied(self.operator, rows, supplied)
+        else:
+            self._require_static()
+            if self.training and self.shuffle:
+                groups, order = groups.shuffled()
+                rows = rows.index_select(0, order)
+            if penalties is None or rows.shape[0] == 0:
+                return cast(Tensor, reduce_static(self.operator, rows, groups))
+            plan = plan_static(groups.index, groups.num_groups, groups.max_size)
+            fold = fold_static_levels(self.operator, rows, plan)
+        if penalties is not None:
+            states = StaticStates(rows, plan, fold, self.sampling)
+            losses = {**LAW_LOSSES, **self.own_losses}
+            for law, weight in self.laws.active.items():
+                penalties.add(law, static_loss(law, losses)(self.operator, states), weight)
         return cast(Tensor, fold.groups)
 
     def _require_static(self) -> None:
@@ -198,9 +207,9 @@ class LCMAggregation(RaggedAggregation):
         bracketing = getattr(self, name)
         if bracketing != "balanced":
             raise ValueError(
-                f"{name} is {bracketing!r}; under torch.compile and torch.export trees are balanced "
-                f"unless they are made outside of it: give {name}='balanced', or call the network "
-                "inside `supplied_plan(...)`"
+                f"{name} is {bracketing!r}; under torch.compile and torch.export trees are "
+                f"balanced unless they are made outside of it: give {name}='balanced', or call the "
+                "network inside `supplied_plan(...)`"
             )
         if self.training and self.generator is not None:
             raise ValueError(

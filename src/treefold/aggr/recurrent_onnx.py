@@ -5,6 +5,7 @@ from torch import Tensor
 
 from treefold.aggr.static import StaticGroups
 from treefold.algebra import tensors_of
+from treefold.fold import stable_order
 from treefold.operators import RecurrentCell
 from treefold.shapes import Int
 
@@ -61,7 +62,7 @@ def onnx_chain(
 def _padded(x: Tensor, groups: StaticGroups) -> tuple[Tensor, Int[Tensor, " groups"]]:
     """Rows as [places, groups, channels], and the sizes of the groups."""
     index, num_groups = groups.index, groups.num_groups
-    order = index.argsort(stable=True)
+    order = stable_order(index)
     sizes = torch.zeros(num_groups, dtype=torch.int64).scatter_add(0, index, torch.ones_like(index))
     starts = sizes.cumsum(0) - sizes
     of_row = index[order]

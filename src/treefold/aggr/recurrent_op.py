@@ -6,7 +6,10 @@ Its gradient runs the chain again. For ONNX it is a GRU or LSTM over padded grou
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -114,10 +117,26 @@ def recurrent_chain_backward(
 ) -> list[Tensor]:
     """The gradients by `x` and by each parameter."""
     how = OpaqueChain(permutations, shuffle, swaps, num_nodes, reduction)
+    groups = Groups.from_index(index, num_groups)
+    # Inside of an operator torch records no gradients; what another thread does is outside of it.
+    with ThreadPoolExecutor(1) as thread:
+        find = partial(_gradients, grad_out, grad_loss, x, groups, parameters, seed, kind, how)
+        return thread.submit(copy_context().run, find).result()
+
+
+def _gradients(
+    grad_out: Tensor,
+    grad_loss: Tensor,
+    x: Tensor,
+    groups: Groups,
+    parameters: Sequence[Tensor],
+    seed: Tensor,
+    kind: str,
+    how: OpaqueChain,
+) -> list[Tensor]:
     cell = _cell_of(kind, parameters, requires_grad=True)
     rows = x.detach().requires_grad_()
-    with torch.enable_grad():
-        made = _run(cell, rows, Groups.from_index(index, num_groups), seed, how)
+    made = _run(cell, rows, groups, seed, how)
     wanted = [rows, *cell.parameters()]
     given = [(out, grad) for out, grad in zip(made, (grad_out, grad_loss), strict=True)]
     given = [(out, grad) for out, grad in given if out.requires_grad]

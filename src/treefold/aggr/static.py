@@ -1,4 +1,4 @@
-"""Groups whose sizes nobody reads: what torch.compile, torch.export and tensors without values need.
+"""Groups whose sizes nobody reads, as torch.compile, torch.export and fake tensors need them.
 
 An aggregation takes this path by itself under torch.compile and torch.export, and for fake and meta
 tensors; inside `static_plans()` it takes it everywhere.
@@ -12,7 +12,17 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid, State, identity_like, map_state, tensors_of
-from treefold.fold import INTEGER_TYPES, MAX_GROUP_SIZE, fold_static, plan_static
+from treefold.fold import (
+    INTEGER_TYPES,
+    MAX_GROUP_SIZE,
+    Bracketing,
+    Groups,
+    SuppliedPlan,
+    fold_static,
+    plan_static,
+    plan_tree,
+    supply,
+)
 from treefold.operators import is_traced
 from treefold.shapes import Int
 
@@ -36,6 +46,7 @@ class _Settings:
 
     requested = False
     max_num_elements = MAX_GROUP_SIZE
+    supplied: SuppliedPlan | None = None
 
 
 _settings = _Settings()
@@ -61,6 +72,39 @@ def static_plans(max_num_elements: int = MAX_GROUP_SIZE) -> Iterator[None]:
         yield
     finally:
         _settings.requested, _settings.max_num_elements = before
+
+
+@contextmanager
+def supplied_plan(
+    index: Tensor,
+    dim_size: int,
+    bracketing: Bracketing = "random",
+    *,
+    shuffle: bool = True,
+    generator: torch.Generator | None = None,
+) -> Iterator[None]:
+    """Inside, learned monoids over this many rows and groups use a plan that is made here.
+
+    For what torch.compile cannot do: other bracketings than the balanced one, and generators. Call
+    the compiled network inside, with a fresh `supplied_plan` for each batch.
+    """
+    groups = Groups.from_index(index, dim_size)
+    if shuffle:
+        groups = groups.shuffled(generator)
+    before = _settings.supplied
+    _settings.supplied = supply(plan_tree(groups.sizes, bracketing, generator), groups)
+    try:
+        yield
+    finally:
+        _settings.supplied = before
+
+
+def supplied_for(groups: StaticGroups) -> SuppliedPlan | None:
+    """The plan that was made outside, if it is for as many rows and groups as there are."""
+    plan = _settings.supplied
+    if plan is None or plan.leaves.shape[0] != groups.index.shape[0]:
+        return None
+    return plan if plan.sizes.shape[0] == groups.num_groups else None
 
 
 def is_static(x: Tensor) -> bool:

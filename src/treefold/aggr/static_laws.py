@@ -14,7 +14,14 @@ from treefold.aggr.element_laws import ElementLaw, LawLoss
 from treefold.aggr.recombination import GROUPS_PER_SET, MAX_DIFFERENT, MAX_SIZE, MIN_SIZE
 from treefold.aggr.sampling import Sampling
 from treefold.algebra import Law, Monoid, difference, tensors_of
-from treefold.fold import StaticFold, StaticPlan, static_triples
+from treefold.fold import (
+    StaticFold,
+    StaticPlan,
+    StaticTriples,
+    SuppliedPlan,
+    static_triples,
+    supplied_triples,
+)
 
 NUM_SLOTS = 2 * MAX_SIZE
 
@@ -24,7 +31,7 @@ class StaticStates:
     """The states of a static fold, and how to draw some of them."""
 
     rows: Tensor
-    plan: StaticPlan
+    plan: StaticPlan | SuppliedPlan
     fold: StaticFold
     sampling: Sampling
 
@@ -67,7 +74,11 @@ StaticLoss: TypeAlias = Callable[[Monoid, StaticStates], Tensor]
 
 def associativity_loss(op: Monoid, states: StaticStates) -> Tensor:
     """The mean of |(a b) c - a (b c)|² over the triples of a tree."""
-    found = static_triples(states.plan, states.fold)
+    found: StaticTriples | None
+    if isinstance(states.plan, SuppliedPlan):
+        found = supplied_triples(states.plan, states.fold)
+    else:
+        found = static_triples(states.plan, states.fold)
     if found is None:
         return states.rows.new_zeros(())
     is_left, is_right = found.is_left_node, found.is_right_node

@@ -43,6 +43,7 @@ from treefold.fold.static import (
     fold_static,
     fold_static_levels,
     plan_static,
+    stable_order,
 )
 from treefold.fold.static_triples import (
     StaticTriples,
@@ -52,6 +53,12 @@ from treefold.fold.subtrees import (
     Subtrees,
     cut_trees,
     plan_joining,
+)
+from treefold.fold.supplied import (
+    SuppliedPlan,
+    fold_supplied,
+    supplied_triples,
+    supply,
 )
 from treefold.fold.tree import (
     BinaryFunction,
@@ -79,6 +86,7 @@ __all__ = [
     "StaticPlan",
     "StaticTriples",
     "Subtrees",
+    "SuppliedPlan",
     "TableRows",
     "TreePlan",
     "chain_fold",
@@ -91,6 +99,7 @@ __all__ = [
     "fold_static",
     "fold_static_levels",
     "fold_steps",
+    "fold_supplied",
     "lasting",
     "num_rows",
     "places_within",
@@ -98,8 +107,11 @@ __all__ = [
     "plan_static",
     "plan_tree",
     "require_rows",
+    "stable_order",
     "start_states",
     "static_triples",
+    "supplied_triples",
+    "supply",
     "take_rows",
     "tree_fold",
     "tree_heights",

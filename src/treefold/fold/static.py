@@ -72,14 +72,14 @@ def plan_static(
     where that cannot be raised without waiting for the device, its answer is NaN.
     """
     device = index.device
-    order = index.argsort(stable=True)
+    order = stable_order(index)
     sizes = _checked(_count(index, num_groups), max_size)
     starts = sizes.cumsum(0) - sizes
 
     powers = torch.tensor([1 << level for level in range(_height(max_size) + 1)], device=device)
     heights = (sizes.unsqueeze(1) > powers[:-1]).sum(1)
     slots = torch.where(sizes > 0, powers[(heights - 1).clamp(min=0)], 0)
-    tallest = slots.argsort(descending=True, stable=True)
+    tallest = stable_order(-slots)
     offsets = slots[tallest].cumsum(0) - slots[tallest]
 
     tree = _groups_of_slots(offsets, slots[tallest], _num_slots(index))
@@ -120,7 +120,7 @@ def fold_static_levels(op: Monoid, x: State, plan: StaticPlan) -> StaticFold:
     spare = map_state(lambda rows: rows[:1].detach(), x)
     left, right = (state_rows(x, plan.pairs[:, side]) for side in (0, 1))
     met = op(left, right)
-    pool = _where(plan.is_pair, state_rows(met, plan.pair_of), state_rows(x, plan.rows))
+    pool = state_where(plan.is_pair, state_rows(met, plan.pair_of), state_rows(x, plan.rows))
     numbers = torch.arange(plan.pairs.shape[0], device=device)
     levels = [StaticLevel(left, right, met, numbers < plan.is_pair.sum())]
     made = [pool]
@@ -129,13 +129,23 @@ def fold_static_levels(op: Monoid, x: State, plan: StaticPlan) -> StaticFold:
         is_live = torch.arange(count, device=device) < plan.num_live[number]
         left, right = merging_neighbours(pool, count)
         # Spare rows would grow without bound from level to level, and their gradients be NaN.
-        pool = op(_where(is_live, left, spare), _where(is_live, right, spare))
+        pool = op(state_where(is_live, left, spare), state_where(is_live, right, spare))
         levels.append(StaticLevel(left, right, pool, is_live))
         made.append(pool)
     roots = state_rows(map_state(lambda *parts: torch.cat(parts), *made), plan.roots)
-    found = _where(plan.sizes > 0, roots, identity_like(op, roots))
+    found = state_where(plan.sizes > 0, roots, identity_like(op, roots))
     groups = map_state(lambda rows: _unanswered(rows, plan.sizes > plan.max_size), found)
     return StaticFold(groups, levels)
+
+
+def stable_order(values: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+    """The order that sorts the values; among equal ones, the order that they have."""
+    if not torch.onnx.is_in_onnx_export():
+        return values.argsort(stable=True)
+    # ONNX has no stable sort, and needs none where no two are equal.
+    count = values.shape[0]
+    numbers = torch.arange(count, device=values.device)
+    return torch.sort(values * count + numbers).indices
 
 
 def _height(max_size: int) -> int:
@@ -195,7 +205,8 @@ def state_rows(state: State, index: Int[Tensor, " m"]) -> State:
     return map_state(lambda rows: rows.index_select(0, index), state)
 
 
-def _where(condition: Tensor, one: State, other: State) -> State:
+def state_where(condition: Bool[Tensor, " n"], one: State, other: State) -> State:
+    """Row by row, one state or the other."""
     return map_state(
         lambda one, other: torch.where(_like(condition, one), one, other.to(one.dtype)), one, other
     )

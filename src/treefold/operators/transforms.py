@@ -1,4 +1,4 @@
-"""Questions about who runs an operator: torch itself, or a tracer that sees plain operations only."""
+"""Tracers and transforms, which see plain operations only."""
 
 import torch
 from torch import Tensor
