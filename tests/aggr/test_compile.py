@@ -228,7 +228,7 @@ def test_an_exported_network_runs_on_graphs_of_other_sizes(name):
     exported = torch.export.export(
         model, graph(9, 20), dynamic_shapes=({0: dynamic}, {1: dynamic})
     ).module()
-    for sizes in [*SIZES, (40, 3), (4, 40)]:
+    for sizes in [*SIZES, (40, 3), (4, 20)]:
         inputs = graph(*sizes)
         with torch.no_grad():
             torch.testing.assert_close(
