@@ -8,6 +8,8 @@ from .aggr import RecurrentAggregation as RecurrentAggregation
 from .aggr import aggregator as aggregator
 from .aggr import record_penalties as record_penalties
 from .aggr import reuse_plans as reuse_plans
+from .aggr import static_plans as static_plans
+from .aggr import supplied_plan as supplied_plan
 from .algebra import ASSOCIATIVITY as ASSOCIATIVITY
 from .algebra import COMMUTATIVITY as COMMUTATIVITY
 from .algebra import IDENTITY as IDENTITY

@@ -134,10 +134,9 @@ def test_rows_that_are_no_plain_tensor_are_refused(name, rows, message):
 
 
 @every
-@pytest.mark.parametrize("given", [{}, {"index": INDEX.to("meta")}], ids=["one set", "an index"])
-def test_rows_without_values_are_refused(name, given):
-    with pytest.raises(ValueError, match=r"x is on the device meta, which holds no values.*give a"):
-        make(name)(X.to("meta"), **given)
+def test_rows_without_values_need_a_dim_size(name):
+    with pytest.raises(ValueError, match=r"dim_size is missing.*give it, such as dim_size=x"):
+        make(name)(X.to("meta"), INDEX.to("meta"))
 
 
 @every

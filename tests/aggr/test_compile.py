@@ -1,151 +1,354 @@
-"""torch.compile: a bounded number of graphs over batches of changing sizes, and equal answers."""
+"""torch.compile and torch.export: no graph break, few graphs, and the answers of eager."""
 
+from functools import partial
+
+import jaxtyping
 import pytest
 import torch
-from aggr.cases import CHANNELS, every, make, normal, recording
+from aggr.cases import (
+    CHANNELS,
+    FIXED,
+    MONOIDS,
+    NAMES,
+    Skewed,
+    every,
+    every_monoid,
+    make,
+    normal,
+    seeded,
+)
 from torch import nn
+from torch._dynamo.backends.debugging import aot_eager
+from torch._subclasses import FakeTensorMode
+from torch_geometric.nn import GAT, GCN, GIN, EdgeCNN, SAGEConv
 
-from treefold import record_penalties, reuse_plans
+from treefold import (
+    LCMAggregation,
+    MonoidAggregation,
+    RecurrentAggregation,
+    record_penalties,
+    static_plans,
+    supplied_plan,
+)
+from treefold.algebra import (
+    COMMUTATIVITY,
+    BitwiseXor,
+    Gcd,
+    Histogram,
+    KthMinimum,
+    Law,
+    LogSumExp,
+    Max,
+    Mean,
+    Mode,
+    Parity,
+    Product,
+    Sum,
+    TopK,
+    Variance,
+)
 
-NUM_BATCHES = 12
+LARGEST = 16
+SIZES = [(9, 20), (5, 7), (30, 44), (12, 31)]
+"""Numbers of nodes and edges."""
+IDEMPOTENCE = Law("idempotence", 1, lambda op, a: (op(a, a), a))
+OWN_COMMUTATIVITY = Law("own commutativity", 2, COMMUTATIVITY.sides)
 
-# Dynamo looks at `.grad` of whatever crosses a graph break.
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+# PyG 2.8 still uses torch.jit.script, which torch 2.13 deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 
-class Model(nn.Module):
-    """A small network around an aggregator."""
-
-    def __init__(self, name, **options):
-        super().__init__()
-        self.before = nn.Linear(3, CHANNELS)
-        self.aggregator = make(name, torch.float32, **options)
-        self.after = nn.Linear(self.aggregator.out_channels, 2)
-
-    def forward(self, x, index, num_groups):
-        rows = torch.relu(self.before(x))
-        return self.after(self.aggregator(rows, index, dim_size=num_groups))
+@pytest.fixture(autouse=True)
+def _fresh():
+    """No graphs of other tests; shape checks are not for torch.compile to look into."""
+    torch._dynamo.reset()
+    jaxtyping.config.update("jaxtyping_disable", True)
+    with static_plans(LARGEST):
+        yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+    torch._dynamo.reset()
 
 
 class CountingBackend:
-    """Runs graphs as they are and counts how many there are."""
+    """Traces forward and backward, runs them as they are, and counts graphs."""
 
     def __init__(self):
         self.graphs = 0
 
-    def __call__(self, graph, example_inputs):
+    def __call__(self, graph, inputs):
         self.graphs += 1
-        return graph.forward
+        return aot_eager(graph, inputs)
 
 
-@pytest.fixture(autouse=True)
-def _fresh_dynamo():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+class SAGE(nn.Module):
+    """Two layers over one graph."""
+
+    def __init__(self, make_aggregator):
+        super().__init__()
+        first, second = make_aggregator(), make_aggregator()
+        self.first = SAGEConv(CHANNELS, CHANNELS, aggr=first)
+        self.second = SAGEConv(CHANNELS, 2, aggr=second)
+
+    def forward(self, x, edge_index):
+        return self.second(self.first(x, edge_index).relu(), edge_index)
 
 
-def batches(count=NUM_BATCHES):
-    """Batches of which no two have as many rows or groups."""
-    for number in range(count):
-        num_rows, num_groups = 7 + 5 * number, 3 + 2 * number
-        x = normal(num_rows, 3, seed=number, dtype=torch.float32)
-        yield x, (torch.arange(num_rows) * 7919) % num_groups, num_groups
+def sage(name, **options):
+    """A network around two aggregators of that name."""
+    if name not in FIXED:
+        options.setdefault("shuffle", False)
+    return SAGE(lambda: make(name, torch.float32, **options))
+
+
+def graph(num_nodes, num_edges, seed=0):
+    """Edges to half of the nodes, a third of them to node 0, so that it is a hub."""
+    x = normal(num_nodes, CHANNELS, seed=seed, dtype=torch.float32)
+    numbers = torch.arange(num_edges)
+    to = torch.where(numbers % 3 == 0, 0, (numbers * 7) % (num_nodes // 2))
+    return x, torch.stack([numbers % num_nodes, to])
+
+
+def planned(model, *inputs):
+    """What the model gives without any of this."""
+    settings = treefold_settings()
+    settings.requested = False
+    try:
+        return model(*inputs)
+    finally:
+        settings.requested = True
+
+
+def treefold_settings():
+    from treefold.aggr import static  # noqa: PLC0415
+
+    return static._settings
+
+
+def trained(model, run, inputs):
+    """The loss with penalties, and all gradients."""
+    model.zero_grad()
+    with record_penalties() as penalties:
+        loss = run(*inputs).square().sum()
+    loss = loss + penalties.total()
+    loss.backward()
+    return [loss.detach(), *(parameter.grad for parameter in model.parameters())]
+
+
+def assert_compiles(model):
+    """Evaluation and training over batches of several sizes, each in few graphs."""
+    for training in (False, True):
+        torch._dynamo.reset()
+        backend = CountingBackend()
+        model.train(training)
+        compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=backend)
+        for number, sizes in enumerate(SIZES if training else SIZES[:3]):
+            inputs = graph(*sizes, seed=number)
+            if training:
+                found = trained(model, compiled, inputs)
+                expected = trained(model, partial(planned, model), inputs)
+            else:
+                with torch.no_grad():
+                    found, expected = compiled(*inputs), planned(model, *inputs)
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        assert backend.graphs <= 2
+
+
+OPTIONS = {"gated-selection-general": {"bracketing": "balanced", "consistency": 0.0}}
 
 
 @every
-def test_a_bounded_number_of_graphs_gives_the_answers_of_eager(name):
-    model, backend = Model(name).eval(), CountingBackend()
-    compiled = torch.compile(model, backend=backend)
-    graphs = []
-    for inputs in batches():
-        torch.testing.assert_close(compiled(*inputs), model(*inputs))
-        graphs.append(backend.graphs)
-    assert graphs[0] > 0
-    assert graphs[-1] <= 8
-    assert len(set(graphs[3:])) == 1
+def test_a_network_is_one_graph_and_gives_the_answers_of_eager(name):
+    assert_compiles(sage(name, **OPTIONS.get(name, {})))
 
 
-@pytest.mark.parametrize("name", ["gru", "binary-gru-assoc"])
-def test_training_needs_no_more_graphs_and_has_the_gradients_of_eager(name):
+def test_an_operator_of_ones_own_is_one_graph():
+    assert_compiles(SAGE(lambda: LCMAggregation(CHANNELS, Skewed(), shuffle=False)))
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"associativity": 1.0, "commutativity": 0.5, "identity": 0.1},
+        {"laws": {IDEMPOTENCE: 1.0}, "law_reduction": "mean", "associativity": 1.0},
+    ],
+)
+def test_law_losses_are_those_of_eager(weights):
+    assert_compiles(SAGE(lambda: LCMAggregation(CHANNELS, Skewed(), shuffle=False, **weights)))
+
+
+def test_sampled_law_losses_are_right_on_average():
+    x, edge_index = graph(12, 31)
+    losses = {}
+    for law_nodes in (None, 3):
+        weights = {"associativity": 1.0, "commutativity": 1.0, "laws": {IDEMPOTENCE: 1.0}}
+        torch.manual_seed(0)
+        module = LCMAggregation(CHANNELS, Skewed(), law_nodes=law_nodes, shuffle=False, **weights)
+        with record_penalties() as penalties:
+            for _ in range(1 if law_nodes is None else 400):
+                module(x[edge_index[0]], edge_index[1], dim_size=12)
+        losses[law_nodes] = penalties.by_law()
+    for law, expected in losses[None].items():
+        assert losses[3][law] == pytest.approx(expected, rel=0.15)
+
+
+@pytest.mark.parametrize("law", [OWN_COMMUTATIVITY, "consistency"])
+def test_laws_that_draw_their_elements_vanish_where_they_hold(law):
+    weights = {"consistency": 1.0} if law == "consistency" else {"laws": {law: 1.0}}
+    x, edge_index = graph(12, 31)
+    for operator, holds in [(Sum(), True), (Skewed(), False)]:
+        module = LCMAggregation(CHANNELS, operator, **weights)
+        with record_penalties() as penalties:
+            module(x[edge_index[0]], edge_index[1], dim_size=12)
+        assert (float(penalties.total()) < 1e-8) == holds
+
+
+MONOID_CASES = [
+    *(Sum(), Max(), Mean(), Variance(), KthMinimum(2), TopK(2), LogSumExp()),
+    *(Product(Sum(), Max()), Gcd(), BitwiseXor(), Parity(), Histogram(3), Mode(3)),
+]
+
+
+@pytest.mark.parametrize("monoid", MONOID_CASES, ids=repr)
+def test_exact_monoids_are_one_graph(monoid):
+    module, backend = MonoidAggregation(monoid), CountingBackend()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
+    for num_nodes, num_edges in SIZES[:3]:
+        x, (_, to) = torch.randint(0, 3, (num_edges, 2)), graph(num_nodes, num_edges)[1]
+        if isinstance(monoid, (Mean, Variance, LogSumExp)):
+            x = x.float()
+        torch.testing.assert_close(
+            compiled(x, to, dim_size=num_nodes), planned(module, x, to, None, num_nodes)
+        )
+    assert backend.graphs == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_exported_network_runs_on_graphs_of_other_sizes(name):
+    model, dynamic = sage(name).eval(), torch.export.Dim.DYNAMIC
+    exported = torch.export.export(
+        model, graph(9, 20), dynamic_shapes=({0: dynamic}, {1: dynamic})
+    ).module()
+    for sizes in [*SIZES, (40, 3), (4, 20)]:
+        inputs = graph(*sizes)
+        with torch.no_grad():
+            torch.testing.assert_close(
+                exported(*inputs), planned(model, *inputs), rtol=1e-4, atol=1e-5
+            )
+
+
+@every
+def test_tensors_without_values_give_the_shape(name):
+    module = make(name, torch.float32)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        x, index = (
+            mode.from_tensor(each) for each in (torch.ones(7, 3, CHANNELS), torch.arange(7))
+        )
+        found = module(x, index, dim_size=5, dim=0)
+    assert found.shape == (5, 3, module.out_channels)
+
+
+@every_monoid
+def test_tensors_on_the_device_meta_give_the_shape(name):
+    module = make(name, torch.float32).to("meta")
+    x, index = torch.ones(7, CHANNELS, device="meta"), torch.arange(7, device="meta")
+    assert module(x, index, dim_size=5).shape == (5, CHANNELS)
+    with pytest.raises(ValueError, match="dim_size is missing"):
+        module(x, index)
+
+
+@pytest.mark.parametrize("network", [GCN, GIN, GAT, EdgeCNN])
+@pytest.mark.parametrize("name", ["sum", "binary-mlp"])
+def test_networks_of_pyg_have_no_graph_break(network, name):
+    heads = {"heads": 1} if network is GAT else {}
+    model = network(CHANNELS, CHANNELS, 2, aggr=make(name, torch.float32), **heads).eval()
     backend = CountingBackend()
-    model = Model(name, shuffle=False).train()
-    compiled = torch.compile(model, backend=backend)
-    graphs = []
-    for inputs in batches(6):
-        grads = []
-        for module in (compiled, model):
-            model.zero_grad()
-            with record_penalties() as penalties:
-                loss = module(*inputs).square().sum()
-            (loss + penalties.total()).backward()
-            grads.append([parameter.grad for parameter in model.parameters()])
-        assert len(penalties) == (name == "binary-gru-assoc")
-        for found, expected in zip(*grads, strict=True):
-            torch.testing.assert_close(found, expected)
-        graphs.append(backend.graphs)
-    assert graphs[-1] <= 8
-    assert len(set(graphs[3:])) == 1
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=backend)
+    for sizes in SIZES[:3]:
+        inputs = graph(*sizes)
+        torch.testing.assert_close(compiled(*inputs), planned(model, *inputs))
+    assert backend.graphs <= 2
+
+
+def test_shuffling_when_compiled_follows_the_seed():
+    module = LCMAggregation(CHANNELS, Skewed())
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=CountingBackend())
+    x, index = normal(40, CHANNELS, dtype=torch.float32), torch.arange(40) % 3
+    outs = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        outs.append(compiled(x, index, dim_size=3))
+    torch.testing.assert_close(outs[0], outs[1])
+    assert not torch.allclose(outs[0], outs[2])
 
 
 def test_penalties_are_recorded_inside_a_compiled_step():
-    model = Model("binary-gru-assoc", shuffle=False).train()
+    model = sage("binary-gru-assoc").train()
 
     def step(*inputs):
         with record_penalties() as penalties:
             out = model(*inputs)
         return out.square().sum() + penalties.total()
 
-    compiled = torch.compile(step, backend=CountingBackend())
-    for inputs in batches(3):
-        torch.testing.assert_close(compiled(*inputs), step(*inputs))
+    compiled = torch.compile(step, fullgraph=True, dynamic=True, backend=CountingBackend())
+    inputs = graph(9, 20)
+    torch.testing.assert_close(compiled(*inputs), step(*inputs))
 
 
-def test_a_layer_applied_several_times_records_as_often_when_compiled():
-    model = Model("binary-gru-assoc").train()
-
-    def twice(*inputs):
-        return model(*inputs) + model(*inputs)
-
-    compiled = torch.compile(twice, backend=CountingBackend())
-    for inputs in batches(3):
-        with record_penalties() as penalties:
-            compiled(*inputs)
-        assert len(penalties) == 2
+def test_groups_from_ptr_or_as_one_set_are_compiled():
+    module = LCMAggregation(CHANNELS, Skewed()).eval()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=CountingBackend())
+    x, ptr = normal(9, CHANNELS, dtype=torch.float32), torch.tensor([0, 2, 2, 9])
+    torch.testing.assert_close(compiled(x, ptr=ptr), planned(module, x, None, ptr))
+    torch.testing.assert_close(compiled(x), planned(module, x))
 
 
-def test_plans_are_shared_around_compiled_models():
-    model = Model("binary-mlp").eval()
-    compiled = torch.compile(model, backend=CountingBackend())
-    for inputs in batches(3):
-        with reuse_plans():
-            torch.testing.assert_close(compiled(*inputs), model(*inputs))
+@pytest.mark.parametrize("num_rows", [0, 1])
+def test_no_row_and_one_row_have_graphs_of_their_own(num_rows):
+    module = LCMAggregation(CHANNELS, Skewed()).eval()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=CountingBackend())
+    x, index = torch.ones(num_rows, CHANNELS), torch.zeros(num_rows, dtype=torch.int64)
+    torch.testing.assert_close(compiled(x, index, dim_size=3), planned(module, x, index, None, 3))
 
 
-def test_bad_input_is_refused_when_compiled():
-    compiled = torch.compile(Model("binary-mlp").eval(), backend=CountingBackend())
-    x, index, _ = next(batches(1))
-    with pytest.raises(ValueError, match="index holds 2"):
-        compiled(x, index, 1)
+def test_what_cannot_be_compiled_is_refused_in_one_line():
+    x, index = normal(9, CHANNELS, dtype=torch.float32), torch.arange(9) % 3
+    general = make("gated-selection-general", torch.float32).train()
+    with pytest.raises(ValueError, match=r"bracketing is 'random'.*bracketing='balanced'"):
+        general(x, index, dim_size=3)
+    drawing = LCMAggregation(CHANNELS, Skewed(), generator=torch.Generator())
+    with pytest.raises(ValueError, match=r"there is a generator.*torch\.manual_seed"):
+        drawing(x, index, dim_size=3)
+    module = make(MONOIDS[0], torch.float32)
+    with pytest.raises(
+        ValueError, match="a group has 9 rows; this fold was recorded for at most 4"
+    ):
+        module(x, torch.zeros_like(index), dim_size=3, max_num_elements=4)
+    with pytest.raises(ValueError, match="max_num_elements is 0; expected the size of the larg"):
+        static_plans(0).__enter__()
 
 
-def test_the_aggregator_alone_may_be_compiled():
-    module = make("binary-gru", torch.float32)
-    compiled = torch.compile(module, backend=CountingBackend())
-    for number in range(4):
-        x = normal(5 + number, CHANNELS, dtype=torch.float32)
-        index = torch.arange(5 + number) % 3
-        torch.testing.assert_close(compiled(x, index), module(x, index))
+@pytest.mark.parametrize("bracketing", ["random", "carry", "balanced"])
+def test_plans_of_any_bracketing_may_be_made_outside_of_the_graph(bracketing):
+    weights = {"associativity": 1.0, "commutativity": 0.5, "identity": 0.1}
+    module = LCMAggregation(
+        CHANNELS, Skewed(), bracketing=bracketing, shuffle=False, generator=seeded(), **weights
+    )
+    backend = CountingBackend()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
+    for number, (num_nodes, num_edges) in enumerate(SIZES):
+        to = graph(num_nodes, num_edges)[1][1]
+        x = normal(num_edges, CHANNELS, dtype=torch.float32)
+        given = {"shuffle": False, "generator": seeded(number)}
+        with supplied_plan(to, num_nodes, bracketing, **given):
+            found = trained(module, partial(compiled, dim_size=num_nodes), (x, to))
+        module.generator = seeded(number)
+        expected = trained(module, partial(planned, module), (x, to, None, num_nodes))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert backend.graphs <= 3
 
 
-@pytest.mark.parametrize("name", ["binary-gru"])
-def test_shuffling_when_compiled_follows_the_seed(name):
-    model = Model(name).train()
-    compiled = torch.compile(model, backend=CountingBackend())
-    for inputs in batches(2):
-        outs = []
-        for module in (compiled, model):
-            torch.manual_seed(3)
-            with recording(model.aggregator):
-                outs.append(module(*inputs))
-        torch.testing.assert_close(*outs)
+def test_orders_are_averaged_and_the_swap_loss_is_that_of_eager():
+    for options in ({"permutations": 3}, {"swap": 1.0}):
+        assert_compiles(
+            SAGE(lambda: RecurrentAggregation(CHANNELS, shuffle=False, **options))  # noqa: B023
+        )

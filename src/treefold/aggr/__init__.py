@@ -27,6 +27,11 @@ from treefold.aggr.registry import (
     AGGREGATORS,
     aggregator,
 )
+from treefold.aggr.static import (
+    StaticGroups,
+    static_plans,
+    supplied_plan,
+)
 
 __all__ = [
     "AGGREGATORS",
@@ -37,9 +42,12 @@ __all__ = [
     "Penalty",
     "RaggedAggregation",
     "RecurrentAggregation",
+    "StaticGroups",
     "aggregator",
     "packed_order_of",
     "plan_of",
     "record_penalties",
     "reuse_plans",
+    "static_plans",
+    "supplied_plan",
 ]

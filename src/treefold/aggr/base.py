@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
 from treefold.aggr.plan_cache import cached_groups
+from treefold.aggr.static import StaticGroups, is_static, static_groups
 from treefold.algebra import describe, map_state
 from treefold.fold import Groups, Rows, TableRows
 from treefold.operators import HALF_TYPES, is_small, one_thread
@@ -36,19 +37,11 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         **kwargs: Any,
     ) -> Tensor:
         """Check the input as PyG does, but before any work and in plain words; then aggregate."""
-        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-            raise RuntimeError(
-                "torch.jit.trace records one batch's plan, which is wrong for the next batch; "
-                "call the module itself, or give its network to torch.compile"
-            )
-        _require_strided("x", x)
-        _require_beside("index", index, x)
-        _require_beside("ptr", ptr, x)
-        if x.is_meta:
-            raise ValueError(
-                "x is on the device meta, which holds no values, and plans are made from those of "
-                "index or ptr; give a batch on another device"
-            )
+        if not torch.compiler.is_compiling():
+            _require_no_jit()
+            _require_strided("x", x)
+            _require_beside("index", index, x)
+            _require_beside("ptr", ptr, x)
         if not -x.dim() <= dim < x.dim():
             raise ValueError(f"dim is {dim}, but x has {x.dim()} axes {tuple(x.shape)}")
         out: Tensor = nn.Module.__call__(
@@ -56,7 +49,14 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         )
         return out
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
+        """The same without reading sizes; what torch.compile and torch.export record."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no way without reading the sizes of groups, which torch."
+            "compile, torch.export and tensors without values need; give it an `aggregate_static("
+            "x, groups)`, or exclude it by torch.compiler.disable"
+        )
+
     def forward(
         self,
         x: Tensor,
@@ -67,10 +67,20 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         max_num_elements: int | None = None,
     ) -> Tensor:
         """Aggregate the slices of `x` along `dim` that share a value of `index`."""
-        with one_thread(is_small(x.numel(), x.shape[-1])):
-            return self._forward(x, index, ptr, dim_size, dim, max_num_elements)
+        if is_static(x):
+            rows = x.movedim(dim, 0)
+            static = static_groups(index, ptr, dim_size, rows.shape[0], max_num_elements, rows)
+            found = self.aggregate_static(rows, static)
+        else:
+            with one_thread(is_small(x.numel(), x.shape[-1])):
+                found = self._planned(x, index, ptr, dim_size, dim, max_num_elements)
 
-    def _forward(
+        def moved(part: Tensor) -> Tensor:
+            return part.movedim(0, dim % x.dim()).contiguous()
+
+        return cast(Tensor, map_state(moved, found))
+
+    def _planned(
         self,
         x: Tensor,
         index: Tensor | None,
@@ -85,18 +95,22 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
                 f"a group has {groups.max_size} elements, but max_num_elements is "
                 f"{max_num_elements}; nothing is cut off here, so leave max_num_elements out"
             )
-        found = self.aggregate(x.movedim(dim, 0), groups)
-
-        def moved(part: Tensor) -> Tensor:
-            return part.movedim(0, dim % x.dim()).contiguous()
-
-        return cast(Tensor, map_state(moved, found))
+        return self.aggregate(x.movedim(dim, 0), groups)
 
     def __prepare_scriptable__(self) -> "RaggedAggregation":
         """Refuse `torch.jit.script`, which asks every module for this."""
         raise RuntimeError(
             f"torch.jit.script cannot take {type(self).__name__}, whose plans are made in Python "
-            "for each batch; call the module itself, or give its network to torch.compile"
+            "for each batch; give its network to torch.compile, torch.export.export or "
+            "torch.onnx.export(dynamo=True)"
+        )
+
+
+def _require_no_jit() -> None:
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        raise RuntimeError(
+            "torch.jit.trace records one batch's plan, which is wrong for the next batch; give the "
+            "network to torch.compile, torch.export.export or torch.onnx.export(dynamo=True)"
         )
 
 

@@ -10,6 +10,7 @@ from torch_geometric.nn import aggr as pyg
 from treefold.aggr.base import RaggedAggregation, checked_channels, require_channels
 from treefold.aggr.extremes import ExtremeAggregation
 from treefold.aggr.plan_cache import plan_of
+from treefold.aggr.static import StaticGroups, reduce_static
 from treefold.algebra import ExactMonoid
 from treefold.fold import Groups, Rows, TableRows, require_rows, take_rows, tree_reduce
 
@@ -65,6 +66,11 @@ class FixedAggregation(RaggedAggregation):
         rows = cast(Tensor, take_rows(x, groups.order, groups.has_every_row))
         return cast(Tensor, self.aggregation(rows, groups.index, dim_size=groups.num_groups, dim=0))
 
+    def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
+        """PyG's own module reads no sizes, and has no largest group."""
+        require_channels(x, self.channels)
+        return cast(Tensor, self.aggregation(x, groups.index, dim_size=groups.num_groups, dim=0))
+
     def __repr__(self) -> str:
         return nn.Module.__repr__(self)
 
@@ -90,6 +96,11 @@ class MonoidAggregation(RaggedAggregation):
             Tensor,
             self.monoid.decode(tree_reduce(self.monoid, states, plan_of(groups, "balanced"))),
         )
+
+    def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
+        """The same over a static plan."""
+        states = self.monoid.encode(x)
+        return cast(Tensor, self.monoid.decode(reduce_static(self.monoid, states, groups)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.monoid!r})"

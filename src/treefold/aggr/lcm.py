@@ -21,6 +21,8 @@ from treefold.aggr.penalties import LawWeights
 from treefold.aggr.plan_cache import plan_of
 from treefold.aggr.recombination import consistency_loss
 from treefold.aggr.sampling import Reduction, Sampling
+from treefold.aggr.static import StaticGroups, reduce_static, supplied_for
+from treefold.aggr.static_laws import StaticStates, static_loss
 from treefold.aggr.tree_laws import TREE_LAWS
 from treefold.aggr.tree_states import TreeStates
 from treefold.algebra import Law, Monoid, require_monoid
@@ -28,9 +30,14 @@ from treefold.fold import (
     Bracketing,
     Groups,
     Rows,
+    StaticPlan,
+    SuppliedPlan,
     TableRows,
     TreePlan,
     checked_bracketing,
+    fold_static_levels,
+    fold_supplied,
+    plan_static,
     require_rows,
     tree_fold,
     tree_reduce,
@@ -167,6 +174,48 @@ class LCMAggregation(RaggedAggregation):
             loss = losses[law](self.operator, tree, self.sampling, self.generator)
             penalties.add(law, loss, weight)
         return cast(Tensor, fold.groups)
+
+    def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
+        """The same over a static plan: torch's own random numbers, and balanced trees."""
+        rows = x if self.project is None else self.project(x)
+        require_channels(rows, self.channels)
+        require_type(rows, self.operator)
+        supplied = supplied_for(groups)
+        penalties = self.laws.recorder(self.training)
+        if supplied is not None:
+            plan: StaticPlan | SuppliedPlan = supplied
+            fold = fold_supplied(self.operator, rows, supplied)
+        else:
+            self._require_static()
+            if self.training and self.shuffle:
+                groups, order = groups.shuffled()
+                rows = rows.index_select(0, order)
+            if penalties is None or rows.shape[0] == 0:
+                return cast(Tensor, reduce_static(self.operator, rows, groups))
+            plan = plan_static(groups.index, groups.num_groups, groups.max_size)
+            fold = fold_static_levels(self.operator, rows, plan)
+        if penalties is not None:
+            states = StaticStates(rows, plan, fold, self.sampling)
+            losses = {**LAW_LOSSES, **self.own_losses}
+            for law, weight in self.laws.active.items():
+                penalties.add(law, static_loss(law, losses)(self.operator, states), weight)
+        return cast(Tensor, fold.groups)
+
+    def _require_static(self) -> None:
+        """Refuse what cannot be done without reading sizes."""
+        name = "bracketing" if self.training else "eval_bracketing"
+        bracketing = getattr(self, name)
+        if bracketing != "balanced":
+            raise ValueError(
+                f"{name} is {bracketing!r}; under torch.compile and torch.export trees are "
+                f"balanced unless they are made outside of it: give {name}='balanced', or call the "
+                "network inside `supplied_plan(...)`"
+            )
+        if self.training and self.generator is not None:
+            raise ValueError(
+                "there is a generator, and torch.compile cannot use one; leave it out and call "
+                "torch.manual_seed, or call the network inside `supplied_plan(...)`"
+            )
 
     def projected(self, x: Rows) -> TableRows:
         """The rows to fold: each once through `project`, not yet gathered.

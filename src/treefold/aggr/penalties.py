@@ -57,6 +57,19 @@ class Penalties:
 _recorder: ContextVar[Penalties | None] = ContextVar("treefold_penalties", default=None)
 
 
+class _Compiled:
+    """The same for torch.compile, which cannot look into context variables."""
+
+    penalties: Penalties | None = None
+
+
+_compiled = _Compiled()
+
+
+def _current() -> Penalties | None:
+    return _compiled.penalties if torch.compiler.is_compiling() else _recorder.get()
+
+
 @contextmanager
 def record_penalties() -> Iterator[Penalties]:
     """Collect the law losses of every aggregator that is applied inside, in training mode.
@@ -64,12 +77,15 @@ def record_penalties() -> Iterator[Penalties]:
     With `torch.utils.checkpoint`, which runs a forward pass again during the backward pass, keep
     the block open until after `backward()`.
     """
-    penalties = Penalties()
-    token = _recorder.set(penalties)
+    penalties, before = Penalties(), _compiled.penalties
+    token = None if torch.compiler.is_compiling() else _recorder.set(penalties)
+    _compiled.penalties = penalties
     try:
         yield penalties
     finally:
-        _recorder.reset(token)
+        _compiled.penalties = before
+        if token is not None:
+            _recorder.reset(token)
 
 
 class LawWeights:
@@ -90,7 +106,9 @@ class LawWeights:
         """The recorder for the losses of the active laws; None if there is nothing to record."""
         if not self.active or not training:
             return None
-        penalties = _recorder.get()
+        penalties = _current()
+        if torch.compiler.is_compiling():
+            return penalties
         if penalties is None and not self._warned:
             self._warned = True
             warnings.warn(

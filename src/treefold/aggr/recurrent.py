@@ -14,14 +14,15 @@ from treefold.aggr.base import (
 )
 from treefold.aggr.penalties import LawWeights
 from treefold.aggr.plan_cache import packed_order_of
+from treefold.aggr.recurrent_op import OpaqueChain, run_opaque
 from treefold.aggr.sampling import Reduction, Sampling
-from treefold.algebra import State, map_state, tensors_of
+from treefold.aggr.static import StaticGroups
+from treefold.aggr.swap_loss import swap_loss
+from treefold.algebra import State
 from treefold.fold import (
     Groups,
-    PackedOrder,
     Rows,
     chain_fold,
-    start_states,
     take_rows,
 )
 from treefold.names import by_name
@@ -73,6 +74,30 @@ class RecurrentAggregation(RaggedAggregation):
         outputs = [self._run(x, self._ordered(groups, k)) for k in range(self.permutations)]
         return torch.stack(outputs).mean(0) if len(outputs) > 1 else outputs[0]
 
+    def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
+        """The same as one operation that torch.compile and torch.export do not look into."""
+        require_channels(x, self.channels)
+        if self.training and self.generator is not None:
+            raise ValueError(
+                "there is a generator, and torch.compile cannot use one; leave it out and call "
+                "torch.manual_seed"
+            )
+        if self.training and self.shuffle and self.permutations == 1:
+            groups, order = groups.shuffled()
+            x = x.index_select(0, order)
+        penalties = self.laws.recorder(self.training)
+        how = OpaqueChain(
+            permutations=self.permutations,
+            shuffle=self.training and self.shuffle and self.permutations > 1,
+            swaps=penalties is not None,
+            num_nodes=self.sampling.num_nodes or 0,
+            reduction=self.sampling.reduction,
+        )
+        out, loss = run_opaque(self.cell, x, groups, how)
+        if penalties is not None:
+            penalties.add("swap", loss, self.laws.active["swap"])
+        return out
+
     def _ordered(self, groups: Groups, number: int) -> Groups:
         if self.training and self.shuffle:
             return groups.shuffled(self.generator)
@@ -100,29 +125,3 @@ class RecurrentAggregation(RaggedAggregation):
 
     def __repr__(self) -> str:
         return nn.Module.__repr__(self)
-
-
-def swap_loss(
-    cell: RecurrentCell,
-    rows: Tensor,
-    states: State,
-    packed: PackedOrder,
-    sampling: Sampling,
-    generator: torch.Generator | None = None,
-) -> Tensor:
-    """The mean of `|f(f(s, x), y) - f(f(s, y), x)|²` over neighbours x, y in a group.
-
-    One side is the state that the chain reached after y, so each place costs two steps. `rows` and
-    `states` are in packed order.
-    """
-    second = sampling.choose((packed.before >= 0).nonzero().squeeze(1), generator)
-    first = packed.before[second]
-    start = start_states(cell.initial, rows, 1)
-    # Place 0 is the initial state, place 1 + p the state after packed row p.
-    after = map_state(lambda begin, made: torch.cat([begin, made]), start, states)
-    before_first = map_state(lambda s: s.index_select(0, packed.before[first] + 1), after)
-    reached = map_state(lambda s: s.index_select(0, second + 1), after)
-    x, y = rows.index_select(0, first), rows.index_select(0, second)
-    swapped = cell(cell(before_first, y), x)
-    one, other = (torch.cat(tensors_of(state), -1) for state in (reached, swapped))
-    return sampling.mean_square(one, other, second.numel())

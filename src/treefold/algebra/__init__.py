@@ -81,6 +81,7 @@ from treefold.algebra.violation import (
     Violation,
     compare,
     default_tolerance,
+    difference,
 )
 
 __all__ = [
@@ -124,6 +125,7 @@ __all__ = [
     "compare",
     "default_tolerance",
     "describe",
+    "difference",
     "draw_elements",
     "draw_for",
     "draw_integers",

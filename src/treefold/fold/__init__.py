@@ -35,10 +35,30 @@ from treefold.fold.rows import (
     require_rows,
     take_rows,
 )
+from treefold.fold.static import (
+    MAX_GROUP_SIZE,
+    StaticFold,
+    StaticLevel,
+    StaticPlan,
+    fold_static,
+    fold_static_levels,
+    plan_static,
+    stable_order,
+)
+from treefold.fold.static_triples import (
+    StaticTriples,
+    static_triples,
+)
 from treefold.fold.subtrees import (
     Subtrees,
     cut_trees,
     plan_joining,
+)
+from treefold.fold.supplied import (
+    SuppliedPlan,
+    fold_supplied,
+    supplied_triples,
+    supply,
 )
 from treefold.fold.tree import (
     BinaryFunction,
@@ -52,6 +72,7 @@ from treefold.fold.tree import (
 
 __all__ = [
     "INTEGER_TYPES",
+    "MAX_GROUP_SIZE",
     "BinaryFunction",
     "Bracketing",
     "Chain",
@@ -60,7 +81,12 @@ __all__ = [
     "Level",
     "PackedOrder",
     "Rows",
+    "StaticFold",
+    "StaticLevel",
+    "StaticPlan",
+    "StaticTriples",
     "Subtrees",
+    "SuppliedPlan",
     "TableRows",
     "TreePlan",
     "chain_fold",
@@ -70,14 +96,22 @@ __all__ = [
     "cut_trees",
     "fold_levels",
     "fold_nodes",
+    "fold_static",
+    "fold_static_levels",
     "fold_steps",
+    "fold_supplied",
     "lasting",
     "num_rows",
     "places_within",
     "plan_joining",
+    "plan_static",
     "plan_tree",
     "require_rows",
+    "stable_order",
     "start_states",
+    "static_triples",
+    "supplied_triples",
+    "supply",
     "take_rows",
     "tree_fold",
     "tree_heights",

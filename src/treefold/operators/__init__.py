@@ -14,6 +14,7 @@ from treefold.operators.operator import HALF_TYPES, Operator, reset_parts
 from treefold.operators.recurrent import RecurrentCell, RecurrentGRU, RecurrentLSTM
 from treefold.operators.small_folds import is_small, one_thread
 from treefold.operators.symmetrized import Symmetrized
+from treefold.operators.transforms import are_transforms_active, is_traced
 from treefold.operators.workspace import release
 
 OPERATORS: dict[str, Callable[..., Operator]] = {
@@ -46,7 +47,9 @@ __all__ = [
     "RecurrentGRU",
     "RecurrentLSTM",
     "Symmetrized",
+    "are_transforms_active",
     "is_small",
+    "is_traced",
     "kernels_in_use",
     "one_thread",
     "release",

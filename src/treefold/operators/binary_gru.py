@@ -7,6 +7,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from treefold.fold import (
     Fold,
@@ -19,8 +20,8 @@ from treefold.operators.binary_gru_fold import fold_binary_gru
 from treefold.operators.binary_gru_loops import loops_for
 from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.operator import HALF_TYPES, Operator
-from treefold.operators.plain_cells import gru_step
-from treefold.operators.transforms import are_transforms_active
+from treefold.operators.plain_cells import gru_gates, gru_step
+from treefold.operators.transforms import are_transforms_active, is_traced
 from treefold.shapes import Float
 
 FEW = 4096
@@ -46,12 +47,26 @@ class BinaryGRU(Operator):
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
     ) -> Float[Tensor, " *n channels"]:
         """Combine `a` and `b`, row by row."""
+        if is_traced(a) or are_transforms_active():
+            return self._combine_plainly(a, b)
         if self._are_few_and_final(a, b):
             return self._combine_few(a, b)
         rows = torch.stack([a, b], -2).flatten(0, -2)
         plan = TreePlan.of_pairs(rows.shape[0] // 2, rows.device)
         nodes = cast(Tensor, self.fold_tree(rows, plan).nodes)
         return nodes.clone().view(a.shape)  # not a part of what is kept for the gradient
+
+    def _combine_plainly(self, a: Tensor, b: Tensor) -> Tensor:
+        """In plain operations: one multiplication for each argument, for both of its places."""
+        cell, state_type = self.cell, _state_type(a)
+        weight = torch.cat([cell.weight_ih, cell.weight_hh]).to(_multiplication_type(a))
+        bias = torch.cat([cell.bias_ih, cell.bias_hh]).to(weight.dtype)
+        of_a, of_b = (F.linear(rows.to(weight.dtype), weight, bias) for rows in (a, b))
+        first_a, second_a = of_a.to(state_type).chunk(2, -1)
+        first_b, second_b = of_b.to(state_type).chunk(2, -1)
+        from_a, from_b = a.to(state_type), b.to(state_type)
+        made = gru_gates(first_a, second_b, from_b) + gru_gates(first_b, second_a, from_a)
+        return (made / 2).to(a.dtype)
 
     def _are_few_and_final(self, a: Tensor, b: Tensor) -> bool:
         """True if no gradient will be needed and stacking the weights costs more than the rows."""
@@ -63,7 +78,6 @@ class BinaryGRU(Operator):
             and a.dtype not in HALF_TYPES
             and not (torch.is_grad_enabled() and self._has_gradient(a, b))
             and not torch.is_autocast_enabled(a.device.type)
-            and not are_transforms_active()
         )
 
     def _has_gradient(self, *rows: Tensor) -> bool:

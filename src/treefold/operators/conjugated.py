@@ -1,20 +1,21 @@
 """An exact monoid seen through a learned bijection: every law holds by construction."""
 
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
-from treefold.algebra import Max, Min, Monoid, Sum
+from treefold.algebra import Max, Min, Monoid, State, Sum
 from treefold.fold import (
-    BinaryFunction,
     Fold,
     Rows,
+    StaticPlan,
     TableRows,
     TreePlan,
     collect_groups,
     fold_nodes,
+    fold_static,
     take_rows,
 )
 from treefold.operators.bijection import CouplingFlow
@@ -105,6 +106,21 @@ class Conjugated(Operator):
             nodes = self._decode(cast(Tensor, fold_nodes(self.monoid, inside, plan)))
         return Fold(collect_groups(self, leaves, nodes, plan), nodes)
 
+    def reduce_static(self, x: Tensor, plan: StaticPlan) -> Tensor:
+        """The same over a static plan."""
+        encoded = self._encode(x)
+        if not self._selects:
+            return self._decode(cast(Tensor, fold_static(self.monoid, encoded, plan)))
+        places = torch.arange(x.shape[0], device=x.device)
+        places = places.view(-1, *[1] * (x.dim() - 1)).expand(*x.shape[:-1], 1)
+        selecting = _Selecting(self.monoid)
+        both, leaf = cast(tuple[Tensor, Tensor], fold_static(selecting, (encoded, places), plan))
+        made = self._decode(both)
+        one = torch.take_along_dim(x, leaf.clamp(min=0), 0)
+        # What `made` says of groups that are too large holds for leaves as well.
+        leaf = leaf.masked_fill(both.isnan().any(-1, keepdim=True), -1)
+        return torch.where(leaf >= 0, one.to(made.dtype), made)
+
     @property
     def _selects(self) -> bool:
         """Each number of the result is one of the two given."""
@@ -112,16 +128,9 @@ class Conjugated(Operator):
 
     def _fold_selecting(self, leaves: Tensor, encoded: Tensor, plan: TreePlan) -> Tensor:
         """The nodes; those whose encoding is that of one leaf are this leaf."""
-
-        def combine(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-            (of_a, leaf_a), (of_b, leaf_b) = a, b
-            both = self._combine(of_a, of_b)
-            leaf = torch.where(_all_equal(both, of_b), leaf_b, -1)
-            return both, torch.where(_all_equal(both, of_a), leaf_a, leaf)
-
         places = torch.arange(len(leaves), device=leaves.device)
         places = places.view(-1, *[1] * (leaves.dim() - 1)).expand(*leaves.shape[:-1], 1)
-        inside = fold_nodes(cast(BinaryFunction, combine), (encoded, places), plan)
+        inside = fold_nodes(_Selecting(self.monoid), (encoded, places), plan)
         both, leaf = cast(tuple[Tensor, Tensor], inside)
         made = self._decode(both)
         if not len(leaves):
@@ -144,6 +153,23 @@ class Conjugated(Operator):
         """Rows in the type of the parameters where autocast let a narrower one pass."""
         parameter = next(self.bijection.parameters(), rows)
         return rows.to(parameter.dtype) if rows.dtype in HALF_TYPES else rows
+
+
+class _Selecting:
+    """Merges encodings, each with the place of the one leaf that it is, or -1."""
+
+    def __init__(self, monoid: Monoid) -> None:
+        self.monoid = monoid
+
+    @property
+    def identity(self) -> tuple[State, Tensor]:
+        return self.monoid.identity, torch.tensor(-1)
+
+    def __call__(self, a: Any, b: Any) -> tuple[Tensor, Tensor]:
+        (of_a, leaf_a), (of_b, leaf_b) = a, b
+        both = cast(Tensor, self.monoid(of_a, of_b))
+        leaf = torch.where(_all_equal(both, of_b), leaf_b, -1)
+        return both, torch.where(_all_equal(both, of_a), leaf_a, leaf)
 
 
 def _all_equal(a: Tensor, b: Tensor) -> Tensor:

@@ -14,8 +14,14 @@ def gru_step(
     bias_hh: Tensor,
 ) -> Tensor:
     """The hidden state after one more row, as `torch.nn.GRUCell` computes it, for any axes."""
-    input_reset, input_update, input_new = F.linear(x, weight_ih, bias_ih).chunk(3, -1)
-    hidden_reset, hidden_update, hidden_new = F.linear(hidden, weight_hh, bias_hh).chunk(3, -1)
+    of_input, of_hidden = F.linear(x, weight_ih, bias_ih), F.linear(hidden, weight_hh, bias_hh)
+    return gru_gates(of_input, of_hidden, hidden)
+
+
+def gru_gates(of_input: Tensor, of_hidden: Tensor, hidden: Tensor) -> Tensor:
+    """The rest of `gru_step`, given both multiplications."""
+    input_reset, input_update, input_new = of_input.chunk(3, -1)
+    hidden_reset, hidden_update, hidden_new = of_hidden.chunk(3, -1)
     reset = torch.sigmoid(input_reset + hidden_reset)
     update = torch.sigmoid(input_update + hidden_update)
     new = torch.tanh(input_new + reset * hidden_new)

@@ -1,7 +1,7 @@
 """Recurrent cells as folds over lists: torch's GRU and LSTM, with a learned initial state."""
 
 from abc import ABC, abstractmethod
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ class RecurrentCell(nn.Module, ABC):
     """A learned `state = cell(state, x)`, with the state to start from and what to read off it."""
 
     channels: int
+    at_hand: tuple[nn.Parameter, ...] = ()
+    """All parameters, for torch.compile, which refuses to look into torch's own GRU and LSTM."""
 
     @property
     @abstractmethod
@@ -36,6 +38,11 @@ class RecurrentCell(nn.Module, ABC):
     def reset_parameters(self) -> None:
         """Reset all parameters; the initial state becomes zero."""
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        super()._apply(fn, recurse)
+        self.at_hand = tuple(self.parameters())  # on another device they are other objects
+        return self
+
     def extra_repr(self) -> str:
         """The number of channels, for `print(cell)`."""
         return str(self.channels)
@@ -49,6 +56,7 @@ class RecurrentGRU(RecurrentCell):
         self.channels = channels
         self.rnn = nn.GRU(channels, channels)
         self.initial_hidden = nn.Parameter(torch.zeros(channels))
+        self.at_hand = tuple(self.parameters())
 
     @property
     def initial(self) -> Tensor:
@@ -94,6 +102,7 @@ class RecurrentLSTM(RecurrentCell):
         self.rnn = nn.LSTM(channels, channels)
         self.initial_hidden = nn.Parameter(torch.zeros(channels))
         self.initial_cell = nn.Parameter(torch.zeros(channels))
+        self.at_hand = tuple(self.parameters())
 
     @property
     def initial(self) -> tuple[Tensor, Tensor]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from treefold.atomic import storage_errors, write_atomically
-from treefold.plain import decode, encode
 from treefold.lab.runs.provenance import commit, hardware, versions
+from treefold.plain import decode, encode
 
 _log = logging.getLogger("treefold")
 
