@@ -1,0 +1,5 @@
+"""Reports: one page from the records of many runs, made without torch."""
+
+from treefold.lab.report.report import write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,200 @@
+"""Runs as a report sees them: records with their logs, put together over their seeds."""
+
+import csv
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from treefold.lab.report.names import PRESETS, STYLES, TITLES, source_in_words, style_of
+from treefold.records import Record, find_runs
+from treefold.records.metrics_log import MetricsLog
+
+
+class Stat(NamedTuple):
+    """One number from several runs, or a published one; the deviation needs two runs."""
+
+    mean: float
+    low: float
+    high: float
+    deviation: float | None = None
+    source: str = ""
+
+    def text(self, digits: int) -> str:
+        """The mean, with the standard deviation where it is known."""
+        words = f"{self.mean:.{digits}f}".replace("-", "−")
+        return words if self.deviation is None else f"{words} ± {self.deviation:.{digits}f}"
+
+
+def stat(values: Iterable[Any]) -> Stat | None:
+    """The finite numbers among the values as one; None if there are none."""
+    found = [float(value) for value in values if is_number(value)]
+    if not found:
+        return None
+    deviation = statistics.stdev(found) if len(found) > 1 else None
+    return Stat(statistics.fmean(found), min(found), max(found), deviation)
+
+
+def is_number(value: Any) -> bool:
+    """Return if it can be averaged and drawn."""
+    return isinstance(value, int | float) and value is not True and abs(value) < math.inf
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: its folder, also as seen from the folder searched, its record and its log."""
+
+    folder: Path
+    place: str
+    record: Record
+    log: tuple[Mapping[str, Any], ...] = ()
+
+    def option(self, part: str, name: str) -> Any:
+        """An entry of the recipe, such as `("task", "bits")`; None where it has none."""
+        entries = self.record.recipe.get(part)
+        return entries.get(name) if isinstance(entries, dict) else None
+
+    @property
+    def steps(self) -> int:
+        """The optimizer steps it took; 0 where the record does not tell."""
+        graphs = self.record.metrics.get("num_graphs")
+        num = graphs.get("train") if isinstance(graphs, dict) else self.option("task", "num_train")
+        batch = self.option("training", "batch_size")
+        known = is_number(num) and is_number(batch) and batch > 0
+        return self.record.epochs * math.ceil(num / batch) if known else 0
+
+    @property
+    def machine(self) -> str:
+        """What it was timed on: times of other machines, or of busy ones, do not compare."""
+        found = {**self.record.hardware, **self.record.machine}
+        words = [str(found[key]) for key in ("cpu", "accelerators") if found.get(key)]
+        words += [f"{found[key]} {key}" for key in ("cores", "threads") if found.get(key)]
+        load, cores = found.get("load"), found.get("cores")
+        busy = is_number(load) and is_number(cores) and load > cores
+        return ", ".join([*words, *["busy"] * busy]) or "a machine that is not recorded"
+
+
+class Group:
+    """All runs of one recipe, which differ in their seeds; numbers are of finished ones alone.
+
+    `row` is the aggregator or a name for a variant of it, `changes` what the command line changed
+    in the preset, `weight` the λ of a sweep, `anchor` its place in the list of records.
+    """
+
+    def __init__(self, runs: Sequence[Run], anchor: str = "") -> None:
+        record, option = runs[0].record, runs[0].option
+        self.runs, self.anchor, self.preset = runs, anchor, record.preset
+        self.finished = [run for run in runs if run.record.status == "finished"]
+        self.changes = dict(sorted(record.overrides.items()))
+        row = self.changes.pop("aggregator.name", None)
+        self.experiment, _, rest = record.name.partition("/")
+        self.row = str(row or rest or self.experiment)
+        changed = (f"{key}={value}" for key, value in self.changes.items())
+        self.variant = ", ".join((self.preset, *changed))
+        options = option("aggregator", "options")
+        found = options.get("associativity") if isinstance(options, dict) else None
+        swept = self.experiment.endswith("-lambda") and is_number(found)
+        self.weight = float(found) if swept and found is not None else None
+        self.style = style_of(self.row, str(option("aggregator", "name")), self.weight)
+        names = dict.fromkeys(name for run in self.finished for name in run.record.metrics)
+        self.scores = [name for name in names if "@" in name and self.metric(name)]
+
+    def metric(self, name: str) -> Stat | None:
+        """A metric over the seeds, such as `accuracy@200` or `seconds_per_epoch@200`."""
+        if name.startswith("seconds_per_epoch@"):
+            return self.by_key("seconds_per_epoch_by_size").get(name.partition("@")[2])
+        return stat(run.record.metrics.get(name) for run in self.finished)
+
+    def reported(self, name: str) -> Stat | None:
+        """The published value of a metric."""
+        entry = next((r.record.reported[name] for r in self.runs if name in r.record.reported), {})
+        value, spread = (entry.get(key) for key in ("value", "spread"))
+        if not is_number(value):
+            return None
+        known = spread if is_number(spread) else None
+        ends = value - (known or 0), value + (known or 0)
+        return Stat(value, *ends, known, source_in_words(str(entry.get("source", ""))))
+
+    def by_key(self, name: str) -> dict[str, Stat]:
+        """A metric with entries, such as by set size, over the seeds and repetitions."""
+        values: dict[str, list[Any]] = defaultdict(list)
+        for run in self.finished:
+            entries = run.record.metrics.get(name)
+            for key, value in entries.items() if isinstance(entries, dict) else ():
+                values[key] += value if isinstance(value, list) else [value]
+        return {key: each for key in values if (each := stat(values[key]))}
+
+    def by_size(self, name: str) -> dict[int, Stat]:
+        """A metric by set size, the smallest first."""
+        found = {int(key): each for key, each in self.by_key(name).items() if key.isdecimal()}
+        return {size: found[size] for size in sorted(found) if size > 0}
+
+    def logged(self, column: str) -> dict[int, Stat]:
+        """A column of the logs by epoch."""
+        values: dict[int, list[Any]] = defaultdict(list)
+        for row in (row for run in self.finished for row in run.log):
+            values[int(row["epoch"])].append(row.get(column))
+        return {epoch: each for epoch in sorted(values) if (each := stat(values[epoch]))}
+
+
+def load(folder: Path) -> tuple[list[Group], list[str]]:
+    """The groups below a folder in reading order, and what could not be read and why.
+
+    A damaged record costs that run alone, a damaged log its curves alone.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder; give the folder that holds the runs")
+    damaged: list[str] = []
+    runs = list(_runs(folder, damaged))
+    if not runs and not damaged:
+        raise ValueError(
+            f"{folder} holds no record.json; train first, for example with "
+            f"`treefold sweep second-minimum --preset quick --out {folder}`"
+        )
+    by_recipe: dict[str, list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: (run.record.seed, run.place)):
+        recipe = {key: value for key, value in run.record.recipe.items() if key != "seed"}
+        key = [run.record.name, run.record.preset, recipe, run.record.overrides]
+        by_recipe[json.dumps(key, sort_keys=True)].append(run)
+    groups = sorted(map(Group, by_recipe.values()), key=_reading_order)
+    return [Group(g.runs, f"records-{number}") for number, g in enumerate(groups, 1)], damaged
+
+
+def _runs(folder: Path, damaged: list[str]) -> Iterator[Run]:
+    def read(part: Callable[[Path], Any], path: Path) -> Any:
+        try:
+            return part(path)
+        except (ValueError, TypeError, OSError, RecursionError, csv.Error) as error:
+            damaged.append(f"{path.relative_to(folder)}: {str(error).replace(f'{path}/', '')}")
+
+    for path in find_runs(folder):
+        if record := read(_record, path):
+            place = path.relative_to(folder).as_posix()
+            yield Run(path, place, record, read(_log, path) or ())
+
+
+def _record(path: Path) -> Record:
+    """A record, or a ValueError that names the first entry that a report cannot use."""
+    record = Record.read(path)
+    words, entries = ("name", "preset", "status"), ("recipe", "overrides", "reported", "metrics")
+    kinds = {**dict.fromkeys(words, str), **dict.fromkeys(entries, dict), "epochs": int}
+    for name, kind in {**kinds, "hardware": dict, "machine": dict, "departures": list}.items():
+        if not isinstance(value := getattr(record, name), kind):
+            raise ValueError(f"`{name}` is {value!r:.60}; restore the record or run again")
+    return record
+
+
+def _log(path: Path) -> tuple[Mapping[str, Any], ...]:
+    return tuple(row for row in MetricsLog.read(path) if is_number(row.get("epoch")))
+
+
+def _reading_order(group: Group) -> tuple[Any, ...]:
+    place = {name: number for number, name in enumerate((*TITLES, *PRESETS, *STYLES))}
+    names = (group.experiment, group.preset, group.row)
+    experiment, preset, row = (place.get(name, 99) for name in names)
+    weight = -(group.weight or 0)
+    return experiment, *names[:1], bool(group.changes), preset, group.variant, weight, row, names

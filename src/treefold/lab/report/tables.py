@@ -1,0 +1,224 @@
+"""Tables as data: scores with the published ones beside them, real graphs, seconds, records."""
+
+import os
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from treefold.lab.report.names import NAMES, STYLES, title_of
+from treefold.lab.report.runs import Group, Run, Stat
+
+
+class Cell(NamedTuple):
+    """Words, smaller words, a mark (best, second), a colour, a link, an anchor, a picture."""
+
+    text: str = ""
+    small: str = ""
+    mark: str = ""
+    colour: str = ""
+    link: str = ""
+    anchor: str = ""
+    svg: str = ""
+
+
+class Column(NamedTuple):
+    """A column: its head, its cells, and what its head shares with its neighbours'."""
+
+    head: str
+    cells: Sequence[Cell]
+    over: str = ""
+    number: bool = True
+
+
+class Table(NamedTuple):
+    """A table; a terminal shows its first `short` columns, or all."""
+
+    title: str
+    columns: Sequence[Column]
+    note: str = ""
+    short: int | None = None
+
+    def spans(self) -> list[tuple[str, int]]:
+        """The upper row of heads, each with how many columns it spans."""
+        return [(over, len(list(each))) for over, each in groupby(self.columns, lambda c: c.over)]
+
+    def rows(self) -> Iterable[tuple[Cell, ...]]:
+        """The cells row by row."""
+        return zip(*(column.cells for column in self.columns), strict=True)
+
+
+class Measure(NamedTuple):
+    """How a kind of score is written, and which is the better one."""
+
+    title: str
+    digits: int = 3
+    highest: bool = True
+
+    def key(self, found: Stat) -> float:
+        """Higher for the better one, alike for what is written alike."""
+        return round(found.mean if self.highest else -found.mean, self.digits)
+
+    @property
+    def arrow(self) -> str:
+        """Where better ones are."""
+        return "↑" if self.highest else "↓"
+
+
+def measure_of(metric: str) -> Measure:
+    """The measure of a score such as `accuracy@200`."""
+    name = metric.partition("@")[0]
+    return Measure(*NAMES["measures"].get(name, [name]))
+
+
+def where(metric: str) -> str:
+    """`sizes 1–16` for accuracy@1-16, `balanced, size 32` for accuracy@balanced-32."""
+    name = metric.partition("@")[2]
+    size, balanced = name.removeprefix("balanced-"), name.startswith("balanced-")
+    if not size.replace("-", "").isdecimal():
+        return str(NAMES["scores"].get(size, size.replace("-", " ")))
+    words = f"sizes {size.replace('-', '–')}" if "-" in size else f"size {int(size):,}"
+    return f"balanced, {words}" if balanced else words
+
+
+def scores_of(groups: Iterable[Group]) -> list[str]:
+    """The names of all scores, in the order of their table."""
+
+    def place(metric: str) -> tuple[bool, int, int, str]:
+        name, order = metric.partition("@")[2].removeprefix("balanced-"), [*NAMES["scores"]]
+        number = name.partition("-")[0]
+        first = order.index(name) if name in order else len(order)
+        return "balanced" in metric, first, int(number) if number.isdecimal() else 0, name
+
+    return sorted({name for group in groups for name in group.scores}, key=place)
+
+
+def headline_score(groups: Iterable[Group]) -> str:
+    """The score that an overview shows: the average, the test, or the largest sets."""
+    names = scores_of(groups)
+    uniform = [name for name in names if "balanced" not in name] or names
+    first = [name for name in names if name.endswith(("@average", "@test"))]
+    return (first or uniform or seconds_of(groups) or [""])[-1]
+
+
+def seconds_of(groups: Iterable[Group]) -> list[str]:
+    """The names of the seconds per epoch by set size."""
+    sizes = {size for group in groups for size in group.by_size("seconds_per_epoch_by_size")}
+    return [f"seconds_per_epoch@{size}" for size in sorted(sizes)]
+
+
+def number_cell(found: Stat | None, digits: int, mark: str = "") -> Cell:
+    """A number over its deviation; empty where there is none."""
+    number, _, deviation = found.text(digits).partition(" ± ") if found else ("", "", "")
+    return Cell(number, f"± {deviation}" if deviation else "", mark)
+
+
+def names(groups: Iterable[Group]) -> Column:
+    """The aggregators by name and colour, each with its kind or what was changed in it."""
+    cells = []
+    for group in groups:
+        changed = [f"{key.rpartition('.')[2]}={value}" for key, value in group.changes.items()]
+        small, style = ", ".join(changed) or group.style.kind, group.style
+        cells.append(Cell(style.label, small, colour=style.colour, link=f"#{group.anchor}"))
+    return Column("aggregator", cells, number=False)
+
+
+def compared(rows: Sequence[Group | None], metric: str, title: str = "") -> list[Column]:
+    """Our scores, the best of them and the second marked, and the published ones if there are."""
+    measure, title = measure_of(metric), title or where(metric)
+    ours = [group.metric(metric) if group else None for group in rows]
+    paper = [group.reported(metric) if group else None for group in rows]
+    rivals = [s for s, g in zip(ours, rows, strict=True) if s and g and g.style.kind != "exact"]
+    order = sorted({measure.key(each) for each in rivals}, reverse=True)
+    marks = dict(zip(order, ("best", "second"), strict=False)) if len(rivals) > 1 else {}
+    found = [marks.get(measure.key(each), "") if each in rivals else "" for each in ours if each]
+    cells = [number_cell(s, measure.digits, found.pop(0) if s else "") for s in ours]
+    if not any(paper):
+        return [Column(title, cells)]
+    theirs = [number_cell(each, measure.digits) for each in paper]
+    return [Column("ours", cells, title), Column("published", theirs, title)]
+
+
+def score_table(groups: Sequence[Group], title: str = "Scores") -> Table | None:
+    """A row for each group with its scores, the published ones beside them, and the effort."""
+    if not (metrics := scores_of(groups)):
+        return None
+    found = [column for metric in metrics for column in compared(groups, metric)]
+    parameters = [group.metric("num_parameters") for group in groups]
+    effort = {
+        "epochs": [_range(run.record.epochs for run in group.finished) for group in groups],
+        "steps": [_range(run.steps for run in group.finished) for group in groups],
+        "seeds": [str(len(group.finished)) for group in groups],
+        "parameters": [f"{each.mean:,.0f}" if each else "" for each in parameters],
+    }
+    more = [Column(head, list(map(Cell, cells))) for head, cells in effort.items() if any(cells)]
+    measure = measure_of(metrics[0])
+    note = f"{measure.title[0].upper()}{measure.title[1:]} {measure.arrow}"
+    return Table(
+        title, [names(groups), *found, *more], note + told(groups, metrics), 1 + len(found)
+    )
+
+
+def _range(counts: Iterable[int]) -> str:
+    ends = sorted({*counts} - {0})
+    return "–".join(f"{count:,}" for count in dict.fromkeys(ends[:1] + ends[-1:]))
+
+
+def told(groups: Iterable[Group], metrics: Iterable[str]) -> str:
+    """What marks mean, and where published numbers are from."""
+    reported = (group.reported(metric) for group in groups for metric in metrics)
+    found = "; ".join(sorted({each.source for each in reported if each}))
+    return "; bold is best, underlined second." + (f" Published: {found}." if found else "")
+
+
+def real_table(by_experiment: dict[str, list[Group]]) -> Table:
+    """Real graphs as the paper draws them: an aggregator a row, a data set a column."""
+    rows = {g.row: g for groups in by_experiment.values() for g in groups}
+    order = sorted(rows, key=[*STYLES, *rows].index, reverse=True)
+    columns, metrics = [names(rows[row] for row in order)], []
+    for name, groups in by_experiment.items():
+        metrics.append(headline_score(groups))
+        measure, here = measure_of(metrics[-1]), {group.row: group for group in groups}
+        title = f"{title_of(name)}, {measure.title} {measure.arrow}"
+        columns += compared([here.get(row) for row in order], metrics[-1], title)
+    note = "Test scores of the epoch that is best on validation"
+    every = (group for groups in by_experiment.values() for group in groups)
+    return Table("Real graphs side by side", columns, note + told(every, metrics))
+
+
+def speed_table(groups: Sequence[Group]) -> Table | None:
+    """Seconds per epoch by set size, of one machine; the paper's GPU has columns of its own."""
+    if not (metrics := seconds_of(groups)):
+        return None
+    timed = [group for group in groups if seconds_of([group])]
+    found = [column for metric in metrics for column in compared(timed, metric)]
+    machines = sorted({run.machine for group in timed for run in group.finished})
+    note = f"Ours on {'; '.join(machines)}{told(timed, metrics)}"
+    return Table("Seconds per epoch", [names(timed), *found], note)
+
+
+def records_table(groups: Iterable[Group], out: Path) -> Table:
+    """Every run with the address of its record, so that every number has one."""
+    rows = []
+    for group in groups:
+        for run in group.runs:
+            anchor = group.anchor if run is group.runs[0] else ""
+            seconds = run.record.metrics.get("seconds_per_epoch")
+            commit = run.record.commit if run.record.commit != "unknown" else ""
+            row = Cell(f"{group.style.label}, {group.variant}", anchor=anchor)
+            spent = Cell(f"{seconds:.1f}" if isinstance(seconds, float) else "")
+            link = Cell("record.json", commit and f"commit {commit[:10]}", link=_address(run, out))
+            rows.append((row, Cell(str(run.record.seed)), spent, Cell(run.machine), link))
+    heads = ("run", "seed", "seconds per epoch", "machine", "record")
+    cells = zip(heads, zip(*rows, strict=True), strict=False)
+    return Table("", [Column(head, each, number=head in heads[1:3]) for head, each in cells])
+
+
+def _address(run: Run, out: Path) -> str:
+    """The address of a run's record as seen from the page."""
+    record = (run.folder / "record.json").resolve()
+    try:
+        return quote(Path(os.path.relpath(record, out.resolve())).as_posix(), safe="/,=+")
+    except ValueError:  # on another drive
+        return record.as_uri()
