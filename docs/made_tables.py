@@ -6,7 +6,8 @@ A row is a group of runs that differ in their seeds alone.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from treefold.report.groups import Group
+from treefold.lab.report.runs import Group, Stat
+from treefold.lab.report.sections import LEARNED
 
 Address = Callable[[Group], str]
 """Where a reader finds the records of a group."""
@@ -40,8 +41,7 @@ def ours(metric: str, digits: int) -> Callable[[Group], str]:
     """The mean over seeds, with their standard deviation where there are several."""
 
     def cell(group: Group) -> str:
-        found = group.metric(metric)
-        return _with_spread(found.mean, found.deviation, digits) if found else NONE
+        return _text(group.metric(metric), digits)
 
     return cell
 
@@ -50,14 +50,13 @@ def paper(metric: str, digits: int) -> Callable[[Group], str]:
     """What was published."""
 
     def cell(group: Group) -> str:
-        found = group.reported(metric)
-        return _with_spread(found.value, found.spread, digits) if found else NONE
+        return _text(group.reported(metric), digits)
 
     return cell
 
 
-def _with_spread(value: float, spread: float | None, digits: int) -> str:
-    return f"{value:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
+def _text(found: Stat | None, digits: int) -> str:
+    return found.text(digits).replace("−", "-") if found else NONE
 
 
 def seeds(group: Group) -> str:
@@ -105,10 +104,12 @@ def by_task(groups: Sequence[Group]) -> Columns:
 def seconds(groups: Sequence[Group]) -> Columns:
     """Seconds per epoch by the size of sets."""
 
-    def at(size: int) -> Callable[[Group], str]:
-        return lambda group: f"{group.seconds_by_size()[size].mean:.0f}"
+    by_size = "seconds_per_epoch_by_size"
 
-    sizes = sorted({size for group in groups for size in group.seconds_by_size()})
+    def at(size: int) -> Callable[[Group], str]:
+        return lambda group: f"{group.by_size(by_size)[size].mean:.0f}"
+
+    sizes = sorted({size for group in groups for size in group.by_size(by_size)})
     columns: Columns = [(f"sets of {size}", at(size)) for size in sizes]
     differ = len({changed(group) for group in groups}) > 1
     return [("changed", changed), *columns] if differ else columns
@@ -143,6 +144,22 @@ def real_scores(groups: Sequence[Group]) -> Columns:
     ]
 
 
+class MadeOrder(MadeTable):
+    """A sentence: for how many pairs every learned aggregator is below every single fixed one."""
+
+    def lines(self, groups: Sequence[Group], address: Address) -> list[str]:
+        """The sentence, on the paper's own rows."""
+        metric = f"{LOG}average"
+        told = [(g, g.metric(metric).mean) for g in groups if g.reported(metric)]
+        learned = [mean for g, mean in told if g.style.kind in LEARNED]
+        fixed = [mean for g, mean in told if g.style.kind == "fixed" and "PNA" not in g.style.label]
+        holds = sum(ours < theirs for ours in learned for theirs in fixed)
+        return [
+            "The paper's order, every learned aggregator below every single fixed one, holds here for "
+            f"{holds} of {len(learned) * len(fixed)} pairs."
+        ]
+
+
 REAL = tuple(
     name + edges for name in ("zinc", "molhiv", "mnist", "cifar10") for edges in ("", "-edges")
 )
@@ -154,4 +171,5 @@ TABLES = {
     "set-speed": MadeTable(("set-speed",), seconds),
     "multi-task": MadeTable(("multi-task",), errors),
     "real graphs": MadeTable(REAL, real_scores),
+    "order": MadeOrder(("multi-task",), errors),
 }

@@ -48,15 +48,15 @@ MAY_IMPORT = {
         *{"treefold.records", "treefold.training", "treefold.experiments", "treefold.living"},
         "treefold.tables",
     },
-    "report": {"numpy", "plotly", "matplotlib", "treefold.records", "treefold.report"},
+    "lab": {"numpy", "jinja2", "matplotlib", "rich", "treefold.records", "treefold.lab"},
     "comparing": {
         *{"torch", "torch_geometric", "torchmetrics", *CORE, "treefold.tasks", "treefold.records"},
-        *{"treefold.models", "treefold.training", "treefold.report", "treefold.comparing"},
+        *{"treefold.models", "treefold.training", "treefold.comparing"},
     },
     "cli": {
         *{"torch", "cyclopts", "rich", "submitit", *CORE, "treefold.models", "treefold.records"},
         *{"treefold.checkpoints", "treefold.training", "treefold.experiments"},
-        *{"treefold.tables", "treefold.tasks", "treefold.report", "treefold.comparing"},
+        *{"treefold.tables", "treefold.tasks", "treefold.lab", "treefold.comparing"},
         "treefold.cli",
     },
 }

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from treefold.cli.commands import in_short, world_of
 from treefold.cli.display import Display, Throttle, choose_display
-from treefold.comparing import Dataset, Listener, Plan, compare, load_dataset, write_page
+from treefold.comparing import Dataset, Listener, Plan, compare, load_dataset
 from treefold.comparing.run import Onlooker, Row
+from treefold.lab.report import write_comparison
 from treefold.records import Record
 from treefold.training.fit import Progress
 from treefold.training.precision import FULL
@@ -45,9 +46,7 @@ def compare_aggregators(
         compared = compare(found, plan, folder, world_of(machine), _listener(display))
     if compared.num_skipped:
         print(f"{compared.num_skipped} of {compared.num_runs} runs were finished before")
-    files = write_page(folder)
-    print(f"\n{files.table.read_text().partition('## Records')[0].strip()}\n")
-    print(f"the page is {files.page}")
+    write_comparison(folder)
     if compared.failed:
         raise RuntimeError(
             f"{len(compared.failed)} of {compared.num_runs} runs failed: "

@@ -1,11 +1,9 @@
 """Comparisons: the aggregators of the registry on somebody's own graphs, with equal budgets."""
 
-from treefold.comparing.advice import pick
 from treefold.comparing.collected import Collected, collect, collect_splits
 from treefold.comparing.compare import Compared, Listener, compare
 from treefold.comparing.dataset import Dataset, dataset_of, load_dataset
 from treefold.comparing.network import SmallGNN
-from treefold.comparing.page import write_page
 from treefold.comparing.plan import Budget, Plan, Size
 from treefold.comparing.question import Question
 
@@ -24,6 +22,4 @@ __all__ = [
     "compare",
     "dataset_of",
     "load_dataset",
-    "pick",
-    "write_page",
 ]

@@ -34,6 +34,8 @@ def write_page(page: Section, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, html.encode(errors="replace"))
     console = Console(highlight=False)
+    if page.sentence:
+        console.print(f"\n{page.sentence}\n", markup=False)
     console.print(_grid(page))
     console.print(f"the page is {path}", soft_wrap=True, markup=False)
     return path
