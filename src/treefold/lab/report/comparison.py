@@ -9,13 +9,12 @@ from pathlib import Path
 from treefold.lab.report import figures, tables
 from treefold.lab.report.report import write_page
 from treefold.lab.report.runs import Group, Stat, load
-from treefold.lab.report.sections import LEARNED, Section, folded, unfinished
+from treefold.lab.report.sections import LEARNED, Section, folded, shown, unfinished
 from treefold.lab.report.tables import Cell, Column, Table
 
 STUDENT = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Student's t at 95 %, by the number of pairs beyond two; for more pairs, the last."""
 FEW_ANSWERS = 200
-NONE = Stat(math.nan, math.nan, math.nan)
 
 
 class Comparison:
@@ -29,34 +28,31 @@ class Comparison:
         self.metric = str(self.facts["metric"])
         self.measure = tables.measure_of(self.metric)
         rows = [group for group in groups if group.metric(f"{self.metric}@val")]
-        self.rows = sorted(rows, key=lambda g: self.gain(self.score(g)), reverse=True)
+        self.rows = sorted(rows, key=lambda group: -self.gain(group))
         best = self.rows[:1]
-        self.rivals = [g for g in self.rows if g in best or self.undecided(*best, g)]
+        self.rivals = [g for g in self.rows if g in best or not self.sure(*best, g)]
 
     def score(self, group: Group, split: str = "val") -> Stat:
         """Its score on a split."""
-        return group.metric(f"{self.metric}@{split}") or NONE
+        return group.metric(f"{self.metric}@{split}") or Stat(math.nan, math.nan, math.nan)
 
-    def gain(self, found: Stat) -> float:
+    def gain(self, group: Group, split: str = "val") -> float:
         """The score, turned such that more is better."""
-        return found.mean if self.measure.highest else -found.mean
+        return self.score(group, split).mean * (1 if self.measure.highest else -1)
 
-    def clearly_better(self, one: Group, other: Group) -> bool:
-        """Return if the seeds agree on it, and it is more than an answer or two."""
+    def sure(self, one: Group, other: Group) -> bool:
+        """Return if one is better by more than chance between seeds, or an answer or two, makes.
+
+        One seed knows nothing of chance: then any difference counts.
+        """
         name, sign = f"{self.metric}@val", 1 if self.measure.highest else -1
         a, b = ({r.record.seed: r.record.metrics[name] for r in g.finished} for g in (one, other))
         pairs = [sign * (a[seed] - b[seed]) for seed in a if seed in b]
         if len(pairs) < 2:
-            return False
+            return self.gain(one) > self.gain(other)
         error = statistics.stdev(pairs) / math.sqrt(len(pairs))
         two = 2 / min(self.facts["answers"].values()) if self.metric == "accuracy" else 0.0
         return statistics.fmean(pairs) > max(STUDENT[min(len(pairs), 10) - 2] * error, two)
-
-    def undecided(self, best: Group, other: Group) -> bool:
-        """Return if the best is not clearly better; one seed knows nothing of chance."""
-        several = len(best.finished) > 1 and len(other.finished) > 1
-        same = self.score(best).mean == self.score(other).mean
-        return same or (several and not self.clearly_better(best, other))
 
     def pick(self) -> Group:
         """Of those that are not clearly worse than the best, the fastest."""
@@ -79,17 +75,16 @@ def write_comparison(out: Path) -> Path:
         )
     found, facts = Comparison(groups), groups[0].runs[0].record.recipe["dataset"]
     missing = Section("Runs without results", items=[*unfinished(groups), *damaged])
-    more = [*([] if missing.empty else [missing]), *folded(found.rows, groups, out)]
-    shown = Section("Scores, time and memory", parts=more)
+    scores = Section("Scores, time and memory", parts=shown([missing, *folded(found.rows, groups)]))
     if found.rows:
         curve, notes = figures.training(found.rows), _notes(found)
-        shown = shown._replace(headline=curve, tables=[_table(found)], notes=notes)
+        scores = scores._replace(headline=curve, tables=[_table(found)], notes=notes)
     about = (
-        f"{facts['name']}: {facts['kind']} of {facts['level']}s, {facts['num_graphs']:,} graphs "
-        f"with {facts['num_nodes']:,} nodes. {' '.join(facts['notes'])} Every aggregator sits in "
-        f"the same network and is trained for {groups[0].preset}."
+        f"{facts['kind'].capitalize()} of {facts['level']}s: {facts['num_graphs']:,} graphs with "
+        f"{facts['num_nodes']:,} nodes. {' '.join(facts['notes'])} Every aggregator sits in the "
+        f"same network and is trained for {groups[0].preset}."
     )
-    page = Section(f"Aggregators on {facts['name']}", about, _choice(found), parts=[shown])
+    page = Section(f"Aggregators on {facts['name']}", about, _choice(found), parts=[scores])
     return write_page(page, out / "comparison.html")
 
 
@@ -97,12 +92,13 @@ def _choice(found: Comparison) -> str:
     if not found.rows:
         return "No run is finished, so nothing can be said yet."
     chosen, best = found.pick(), found.rows[0]
-    score, name, seeds = found.score(best).text(3), chosen.style.label, len(best.finished)
+    name, seeds, score = chosen.style.label, len(best.finished), found.score(best).text(3)
     if chosen is not best:
+        words = f"{seeds} seeds cannot tell it from" if seeds > 1 else "it is as good as"
         times = f"{_seconds(best) / _seconds(chosen):.1f} times as long"
-        words = f"{seeds} seeds cannot tell it from {best.style.label}, the best on validation"
-        words = words if seeds > 1 else f"it is as good as {best.style.label} on validation"
-        return f"Pick {name}: {words} with {score}, which takes {times}."
+        return (
+            f"Pick {name}: {words} {best.style.label} ({score} on validation), which takes {times}."
+        )
     others = ", ".join(group.style.label for group in found.rivals if group is not chosen)
     sure = f"; {seeds} seeds cannot tell {others} from it, but it is the fastest" if others else ""
     sure = sure or (f", clearly over {seeds} seeds" if seeds > 1 and found.rows[1:] else "")
@@ -111,43 +107,44 @@ def _choice(found: Comparison) -> str:
 
 def _notes(found: Comparison) -> list[str]:
     """The test, learned against fixed, and what makes the choice less sure."""
-    chosen, notes = found.pick(), []
+    chosen, answers = found.pick(), found.facts["answers"]
     test, constant = found.score(chosen, "test"), chosen.metric(f"constant_{found.metric}")
-    notes.append(f"On the test {chosen.style.label} has {test.text(3)}.")
+    notes = [f"On the test {chosen.style.label} has {test.text(3)}."]
     ends = [[g for g in found.rows if g.style.kind in kinds] for kinds in (LEARNED, ("fixed",))]
     if all(ends):
         learned, fixed = ends[0][0], ends[1][0]
-        verdict = "better than" if found.clearly_better(learned, fixed) else "told from"
-        verdict = "worse than" if found.clearly_better(fixed, learned) else verdict
-        verdict = "cannot be told from" if verdict == "told from" else f"is clearly {verdict}"
+        verdict = "is better than" if found.sure(learned, fixed) else "cannot be told from"
+        verdict = "is worse than" if found.sure(fixed, learned) else verdict
         notes.append(f"{learned.style.label}, the best learned one, {verdict} {fixed.style.label}.")
-    if any(len(group.finished) < 2 for group in found.rows):
-        notes.append("One seed cannot tell luck from merit: use --seeds 3 or more.")
     late = [r.record.metrics.get("best_epoch", 0) > 0.9 * r.record.epochs for r in chosen.finished]
-    if sum(late) > len(late) / 2:
-        notes.append("Validation was still getting better at the end: more epochs may help.")
-    few = {name: n for name, n in found.facts["answers"].items() if n < FEW_ANSWERS}
-    notes += [f"{name} has only {n} answers: its scores are rough." for name, n in few.items()]
-    if constant and found.gain(test) - found.gain(constant) <= 2 * (test.deviation or 0):
-        notes.append(f"A constant answer has {constant.text(3)}: hardly anything was learned.")
-    return notes
+    doubts = {
+        "One seed cannot tell luck from merit: use --seeds 3 or more.": any(
+            len(group.finished) < 2 for group in found.rows
+        ),
+        "Validation was still getting better at the end: more epochs may help.": sum(late)
+        > len(late) / 2,
+        f"Only {answers['val']} answers in validation and {answers['test']} in the test: scores are "
+        "rough.": min(answers["val"], answers["test"]) < FEW_ANSWERS,
+        "Hardly anything was learned: a constant answer is about as good.": constant is not None
+        and abs(test.mean - constant.mean) <= 2 * (test.deviation or 0),
+    }
+    return [*notes, *(words for words, holds in doubts.items() if holds)]
 
 
 def _table(found: Comparison) -> Table:
     columns = [tables.names(found.rows)]
     for split, head in (("val", "validation"), ("test", "test"), ("train", "train")):
         scores = [found.score(group, split) for group in found.rows]
-        ranges = (f"{s.low:.3f}–{s.high:.3f}" if s.low < s.high else "" for s in scores)
-        columns.append(Column(head, [Cell(s.text(3)[:6], r) for s, r in zip(scores, ranges)]))
+        ranges = [f"{s.low:.3f}–{s.high:.3f}" if s.low < s.high else "" for s in scores]
+        cells = [Cell(f"{s.mean:.3f}", words) for s, words in zip(scores, ranges, strict=True)]
+        columns.append(Column(head, cells))
     machines = {run.machine for group in found.rows for run in group.finished}
-    kinds = {"seconds_per_epoch": ("seconds per epoch", 1.0), "step_memory": ("peak MB", 1e-6)}
-    kinds |= {"num_parameters": ("parameters", 1.0)}
-    names = {n: None for g in found.rows for r in g.finished for n in sorted(r.record.metrics)}
-    kinds |= {name: (name, 1.0) for name in names if name.startswith("law:")}
-    if len(machines) > 1:
-        del kinds["seconds_per_epoch"]  # times of two machines do not compare
-    for name, (head, unit) in kinds.items():
+    kinds = {"seconds_per_epoch": "seconds per epoch"} if len(machines) == 1 else {}
+    kinds |= {"step_memory": "peak bytes", "num_parameters": "parameters"}
+    names = sorted({name for g in found.rows for run in g.finished for name in run.record.metrics})
+    kinds |= {name: f"violation of {name[4:]}" for name in names if name.startswith("law:")}
+    for name, head in kinds.items():
         values = [group.metric(name) for group in found.rows]
-        columns.append(Column(head, [Cell(f"{unit * v.mean:,.4g}" if v else "") for v in values]))
+        columns.append(Column(head, [Cell(f"{v.mean:,.3g}" if v else "") for v in values]))
     note = f"{found.measure.title} {found.measure.arrow}, with its range over seeds. Measured on "
     return Table("Scores", columns, note[0].upper() + note[1:] + "; ".join(sorted(machines)), 6)

@@ -18,12 +18,10 @@ def best_constant(task: Mapping[str, Any], size: int) -> float | None:
                 m = int(task.get("m", 5))
                 ways = (sum(comb(size, odd) for odd in range(r, size + 1, m)) for r in range(m))
                 return max(ways) / 2**size
-            case "xor":
-                return 2.0 ** -int(task.get("bits", 8))
-            case "parity":
-                return 0.5
+            case "parity" | "xor" as name:
+                return 0.5 if name == "parity" else 2.0 ** -int(task.get("bits", 8))
     except (TypeError, ValueError, ArithmeticError):  # options that no task has
-        pass
+        return None
     return None
 
 
@@ -38,8 +36,5 @@ def kth_minimum(size: int, bits: int = 8, k: int = 2, saturate: bool = True) -> 
         return [0.0] * ((1 << bits) - 1) + [1.0]
     below = np.arange((1 << bits) + 1) / (1 << bits)
     # It is at least v exactly when fewer than k integers lie below v.
-    at_least = sum(
-        comb(size, num_below) * below**num_below * (1 - below) ** (size - num_below)
-        for num_below in range(min(k, size))
-    )
-    return [float(share) for share in -np.diff(at_least)]
+    terms = (comb(size, n) * below**n * (1 - below) ** (size - n) for n in range(min(k, size)))
+    return [float(share) for share in -np.diff(sum(terms))]

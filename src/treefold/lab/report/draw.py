@@ -85,7 +85,7 @@ def draw(figure: Figure, size: tuple[int, int] = CARD) -> str:
         for each in figure.lines:
             _curve(axes, each)
         canvas.draw_without_rendering()  # settles the limits
-        _names(axes, canvas, names, size)
+        _write_names(axes, canvas, names, size)
         _thin_ticks(axes)
         buffer = io.StringIO()
         canvas.savefig(buffer, format="svg", metadata={"Date": None})
@@ -93,17 +93,19 @@ def draw(figure: Figure, size: tuple[int, int] = CARD) -> str:
 
 
 def _frame(axes: Axes, figure: Figure) -> None:
-    for axis, side in ((figure.x, "x"), (figure.y, "y")):
-        ticks = getattr(axes, f"{side}axis")
+    for axis, ticks, limit in (
+        (figure.x, axes.xaxis, axes.set_xlim),
+        (figure.y, axes.yaxis, axes.set_ylim),
+    ):
         if axis.log:
-            ticks._set_axes_scale("log")
+            axes.set(**{f"{ticks.axis_name}scale": "log"})
             ticks.set_minor_locator(NullLocator())
         if axis.ticks:
             ticks.set_major_locator(FixedLocator(list(axis.ticks)))
             ticks.set_ticklabels(axis.words)
         ticks.set_label_text(axis.title)
         if axis.limits:
-            getattr(axes, f"set_{side}lim")(*axis.limits)
+            limit(*axis.limits)
     axes.tick_params(length=0, pad=5)
     # Powers of two, where a balanced tree gains a level, have lines too.
     axes.grid(axis="both" if figure.rule else "y", linewidth=0.7)
@@ -112,26 +114,22 @@ def _frame(axes: Axes, figure: Figure) -> None:
     if figure.rule:
         place, words = figure.rule
         axes.axvline(place, color=_INK, linewidth=1, linestyle=(0, (1, 2)))
-        above = axes.get_xaxis_transform()
-        axes.text(place, 1.02, words, transform=above, ha="center", fontsize=10)
+        axes.text(place, 1.02, words, transform=axes.get_xaxis_transform(), ha="center")
 
 
 def _curve(axes: Axes, each: Line) -> None:
-    look: dict[str, Any] = {"color": each.colour, "linewidth": 1.2}
-    if each.marker == "D":
-        ends = [[y - low for y, low in zip(each.y, each.low, strict=False)],
-                [high - y for y, high in zip(each.y, each.high, strict=False)]]  # fmt: skip
-        axes.errorbar(each.x, each.y, ends if each.low else None, fmt="D", markersize=5,
-                      markerfacecolor="none", zorder=4, **look)  # fmt: skip
-        return
-    if each.low and len(each.x) > 1:
+    if each.low and each.marker == "D":
+        axes.vlines(each.x, each.low, each.high, color=each.colour, linewidth=1)
+    elif each.low and len(each.x) > 1:
         axes.fill_between(each.x, each.low, each.high, color=each.colour, alpha=0.16, linewidth=0)
-    look["linewidth"] = 1.2 if each.dash == "dotted" else 1.9
-    marker = "o" if len(each.x) == 1 else each.marker
-    axes.plot(each.x, each.y, linestyle=each.dash, marker=marker, markersize=3.5, **look)
+    marker = "o" if len(each.x) == 1 and each.label else each.marker
+    look: dict[str, Any] = {"linewidth": 1.2 if each.dash == "dotted" else 1.9, "markersize": 3.5}
+    if marker == "D":
+        look = {"linewidth": 0, "markersize": 5, "markerfacecolor": "none", "zorder": 4}
+    axes.plot(each.x, each.y, color=each.colour, linestyle=each.dash, marker=marker, **look)
 
 
-def _names(axes: Axes, canvas: Canvas, names: Sequence[Line], size: tuple[int, int]) -> None:
+def _write_names(axes: Axes, canvas: Canvas, names: Sequence[Line], size: tuple[int, int]) -> None:
     """Write each line's name at its right end, moved apart where they would touch."""
     box = axes.get_window_extent()
     ends = [(*axes.transData.transform((each.x[-1], each.y[-1])), each) for each in names]
@@ -139,10 +137,9 @@ def _names(axes: Axes, canvas: Canvas, names: Sequence[Line], size: tuple[int, i
     inside = [min(max(y, box.y0), box.y1) for _, y, _ in ends]
     places = apart(inside, 14.0, 8.0, size[1] - 8.0)
     for (x, _, each), y, place in zip(ends, inside, places, strict=True):
-        leader, look = ([x, box.x1 + 4, box.x1 + 14], [y, y, place]), each.dash
-        canvas.add_artist(
-            Line2D(*leader, transform=None, color=each.colour, linewidth=1.2, linestyle=look)
-        )
+        look: dict[str, Any] = {"color": each.colour, "linestyle": each.dash, "linewidth": 1.2}
+        leader = ([x, box.x1 + 4, box.x1 + 14], [y, y, place])
+        canvas.add_artist(Line2D(*leader, transform=None, **look))
         canvas.text((box.x1 + 18) / size[0], place / size[1], each.label, va="center")
 
 

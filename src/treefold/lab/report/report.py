@@ -1,6 +1,9 @@
 """From a folder of runs to one page that needs nothing else, and a table for the terminal."""
 
+import os
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.console import Console
@@ -10,6 +13,7 @@ from rich.text import Text
 from treefold.lab.report.draw import CARD, WIDE, draw
 from treefold.lab.report.runs import load
 from treefold.lab.report.sections import Section, report_page
+from treefold.lab.report.tables import Table
 from treefold.records import write_atomically
 
 HERE = Path(__file__).parent
@@ -21,41 +25,40 @@ def write_report(runs: Path, out: Path) -> Path:
 
     The same records give the same bytes. A folder without records is a ValueError.
     """
-    groups, damaged = load(runs)
-    return write_page(report_page(groups, damaged, out), out / "report.html")
+    return write_page(report_page(*load(runs)), out / "report.html")
 
 
 def write_page(page: Section, path: Path) -> Path:
     """Write a page to a file that loads nothing, then print its first table and its path."""
-    options = {"autoescape": True, "trim_blocks": True, "undefined": StrictUndefined}
-    template = Environment(loader=FileSystemLoader(HERE), **options).get_template("page.html")
-    sizes = {"draw": draw, "wide": WIDE, "card": CARD}
-    html = template.render(page=page, css=(HERE / "page.css").read_text(), **sizes)
+
+    def address(folder: Path) -> str:
+        return quote(os.path.relpath(folder.resolve(), path.parent.resolve()), safe="/,=+")
+
+    options: dict[str, Any] = {"loader": FileSystemLoader(HERE), "undefined": StrictUndefined}
+    template = Environment(autoescape=True, trim_blocks=True, **options).get_template("page.html")
+    tools = {"draw": draw, "wide": WIDE, "card": CARD, "address": address}
+    html = template.render(page=page, css=(HERE / "page.css").read_text(), **tools)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, html.encode(errors="replace"))
-    console = Console(highlight=False)
+    console, tables = Console(highlight=False, markup=False), [*page.tables]
     if page.sentence:
-        console.print(f"\n{page.sentence}\n", markup=False)
-    console.print(_grid(page))
-    console.print(f"the page is {path}", soft_wrap=True, markup=False)
+        console.print(f"\n{page.sentence}\n")
+    tables += [table for section in page.parts for table in section.tables]
+    if table := next(filter(None, tables), None):
+        console.print(_grid(table))
+    console.print(f"the page is {path}", soft_wrap=True)
     return path
 
 
-def _grid(page: Section) -> Grid | str:
-    """The first table of a page, for a terminal."""
-    tables = [table for section in (page, *page.parts) for table in section.tables if table]
-    if not tables:
-        return page.about
-    shown = tables[0].columns[: tables[0].short]
-    grid = Grid(title=tables[0].title, title_justify="left", box=None, pad_edge=False)
+def _grid(table: Table) -> Grid:
+    """The first columns of a table, for a terminal."""
+    shown = table.columns[: table.short]
+    grid = Grid(title=Text(table.title), title_justify="left", box=None, pad_edge=False)
     for column in shown:
         head = f"{column.over}\n{column.head}" if any(each.over for each in shown) else column.head
-        grid.add_column(head, justify="right" if column.number else "left", overflow="fold")
-    for row in tables[0].rows():
-        grid.add_row(
-            *(
-                Text(c.text if "±" in c.small else f"{c.text} {c.small}", _STYLES.get(c.mark, ""))
-                for c in row[: len(shown)]
-            )
-        )
+        grid.add_column(Text(head), justify="right" if column.number else "left", overflow="fold")
+    for row in table.rows():
+        words = [c.text if "±" in c.small else f"{c.text} {c.small}" for c in row[: len(shown)]]
+        marks = [_STYLES.get(c.mark, "") for c in row]
+        grid.add_row(*(Text(*each) for each in zip(words, marks, strict=False)))
     return grid

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,14 +43,13 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and value is not True and abs(value) < math.inf
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """A run: its folder, also as seen from the folder searched, its record and its log."""
 
     folder: Path
     place: str
     record: Record
-    log: tuple[Mapping[str, Any], ...] = ()
+    log: Sequence[Mapping[str, Any]] = ()
 
     def option(self, part: str, name: str) -> Any:
         """An entry of the recipe, such as `("task", "bits")`; None where it has none."""
@@ -98,10 +96,11 @@ class Group:
         options = option("aggregator", "options")
         found = options.get("associativity") if isinstance(options, dict) else None
         swept = self.experiment.endswith("-lambda") and is_number(found)
-        self.weight = float(found) if swept and found is not None else None
+        self.weight: float | None = found if swept else None
         self.style = style_of(self.row, str(option("aggregator", "name")), self.weight)
         names = dict.fromkeys(name for run in self.finished for name in run.record.metrics)
         self.scores = [name for name in names if "@" in name and self.metric(name)]
+        self.scores += [f"seconds_per_epoch@{n}" for n in self.by_size("seconds_per_epoch_by_size")]
 
     def metric(self, name: str) -> Stat | None:
         """A metric over the seeds, such as `accuracy@200` or `seconds_per_epoch@200`."""
@@ -122,9 +121,8 @@ class Group:
     def by_key(self, name: str) -> dict[str, Stat]:
         """A metric with entries, such as by set size, over the seeds and repetitions."""
         values: dict[str, list[Any]] = defaultdict(list)
-        for run in self.finished:
-            entries = run.record.metrics.get(name)
-            for key, value in entries.items() if isinstance(entries, dict) else ():
+        for found in (run.record.metrics.get(name) for run in self.finished):
+            for key, value in found.items() if isinstance(found, dict) else ():
                 values[key] += value if isinstance(value, list) else [value]
         return {key: each for key in values if (each := stat(values[key]))}
 
@@ -149,17 +147,16 @@ def load(folder: Path) -> tuple[list[Group], list[str]]:
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder; give the folder that holds the runs")
     damaged: list[str] = []
-    runs = list(_runs(folder, damaged))
-    if not runs and not damaged:
+    by_recipe: dict[str, list[Run]] = defaultdict(list)
+    for run in sorted(_runs(folder, damaged), key=lambda run: (run.record.seed, run.place)):
+        recipe = {key: value for key, value in run.record.recipe.items() if key != "seed"}
+        told = [run.record.name, run.record.preset, recipe, run.record.overrides]
+        by_recipe[json.dumps(told, sort_keys=True)].append(run)
+    if not by_recipe and not damaged:
         raise ValueError(
             f"{folder} holds no record.json; train first, for example with "
             f"`treefold sweep second-minimum --preset quick --out {folder}`"
         )
-    by_recipe: dict[str, list[Run]] = defaultdict(list)
-    for run in sorted(runs, key=lambda run: (run.record.seed, run.place)):
-        recipe = {key: value for key, value in run.record.recipe.items() if key != "seed"}
-        key = [run.record.name, run.record.preset, recipe, run.record.overrides]
-        by_recipe[json.dumps(key, sort_keys=True)].append(run)
     groups = sorted(map(Group, by_recipe.values()), key=_reading_order)
     return [Group(g.runs, f"records-{number}") for number, g in enumerate(groups, 1)], damaged
 
@@ -173,28 +170,24 @@ def _runs(folder: Path, damaged: list[str]) -> Iterator[Run]:
 
     for path in find_runs(folder):
         if record := read(_record, path):
-            place = path.relative_to(folder).as_posix()
-            yield Run(path, place, record, read(_log, path) or ())
+            log = [row for row in read(MetricsLog.read, path) or () if is_number(row.get("epoch"))]
+            yield Run(path, path.relative_to(folder).as_posix(), record, log)
 
 
 def _record(path: Path) -> Record:
     """A record, or a ValueError that names the first entry that a report cannot use."""
-    record = Record.read(path)
-    words, entries = ("name", "preset", "status"), ("recipe", "overrides", "reported", "metrics")
+    record, words = Record.read(path), ("name", "preset", "status")
+    entries = ("recipe", "overrides", "reported", "metrics", "hardware", "machine")
     kinds = {**dict.fromkeys(words, str), **dict.fromkeys(entries, dict), "epochs": int}
-    for name, kind in {**kinds, "hardware": dict, "machine": dict, "departures": list}.items():
+    for name, kind in {**kinds, "seed": int, "departures": list}.items():
         if not isinstance(value := getattr(record, name), kind):
             raise ValueError(f"`{name}` is {value!r:.60}; restore the record or run again")
     return record
 
 
-def _log(path: Path) -> tuple[Mapping[str, Any], ...]:
-    return tuple(row for row in MetricsLog.read(path) if is_number(row.get("epoch")))
-
-
 def _reading_order(group: Group) -> tuple[Any, ...]:
-    place = {name: number for number, name in enumerate((*TITLES, *PRESETS, *STYLES))}
     names = (group.experiment, group.preset, group.row)
+    place = {name: number for number, name in enumerate((*TITLES, *PRESETS, *STYLES))}
     experiment, preset, row = (place.get(name, 99) for name in names)
     weight = -(group.weight or 0)
-    return experiment, *names[:1], bool(group.changes), preset, group.variant, weight, row, names
+    return experiment, names[0], bool(group.changes), preset, group.variant, weight, row, names

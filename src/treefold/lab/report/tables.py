@@ -1,25 +1,21 @@
-"""Tables as data: scores with the published ones beside them, real graphs, seconds, records."""
+"""Tables as data: scores with the published ones beside them, and real graphs side by side."""
 
-import os
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
 from treefold.lab.report.names import NAMES, STYLES, title_of
-from treefold.lab.report.runs import Group, Run, Stat
+from treefold.lab.report.runs import Group, Stat
 
 
 class Cell(NamedTuple):
-    """Words, smaller words, a mark (best, second), a colour, a link, an anchor, a picture."""
+    """Words, smaller words, a mark (best, second), a colour, a link, a picture."""
 
     text: str = ""
     small: str = ""
     mark: str = ""
     colour: str = ""
     link: str = ""
-    anchor: str = ""
     svg: str = ""
 
 
@@ -55,15 +51,12 @@ class Measure(NamedTuple):
     title: str
     digits: int = 3
     highest: bool = True
+    arrow: str = "↑"
 
-    def key(self, found: Stat) -> float:
+    def key(self, found: Stat | None) -> float:
         """Higher for the better one, alike for what is written alike."""
-        return round(found.mean if self.highest else -found.mean, self.digits)
-
-    @property
-    def arrow(self) -> str:
-        """Where better ones are."""
-        return "↑" if self.highest else "↓"
+        mean = found.mean if found else float("nan")
+        return round(mean if self.highest else -mean, self.digits)
 
 
 def measure_of(metric: str) -> Measure:
@@ -99,13 +92,7 @@ def headline_score(groups: Iterable[Group]) -> str:
     names = scores_of(groups)
     uniform = [name for name in names if "balanced" not in name] or names
     first = [name for name in names if name.endswith(("@average", "@test"))]
-    return (first or uniform or seconds_of(groups) or [""])[-1]
-
-
-def seconds_of(groups: Iterable[Group]) -> list[str]:
-    """The names of the seconds per epoch by set size."""
-    sizes = {size for group in groups for size in group.by_size("seconds_per_epoch_by_size")}
-    return [f"seconds_per_epoch@{size}" for size in sorted(sizes)]
+    return (first or uniform or [""])[-1]
 
 
 def number_cell(found: Stat | None, digits: int, mark: str = "") -> Cell:
@@ -120,7 +107,7 @@ def names(groups: Iterable[Group]) -> Column:
     for group in groups:
         changed = [f"{key.rpartition('.')[2]}={value}" for key, value in group.changes.items()]
         small, style = ", ".join(changed) or group.style.kind, group.style
-        cells.append(Cell(style.label, small, colour=style.colour, link=f"#{group.anchor}"))
+        cells.append(Cell(style.label, small, "", style.colour, f"#{group.anchor}"))
     return Column("aggregator", cells, number=False)
 
 
@@ -128,12 +115,14 @@ def compared(rows: Sequence[Group | None], metric: str, title: str = "") -> list
     """Our scores, the best of them and the second marked, and the published ones if there are."""
     measure, title = measure_of(metric), title or where(metric)
     ours = [group.metric(metric) if group else None for group in rows]
+    rivals = {g: measure.key(s) for g, s in zip(rows, ours, strict=True) if g and s}
+    keys = sorted({key for group, key in rivals.items() if group.style.kind != "exact"})[::-1]
+    marks = dict(zip(keys, ("best", "second"), strict=False)) if len(rivals) > 1 else {}
+    cells = [
+        number_cell(s, measure.digits, marks.get(rivals[g], "") if g in rivals else "")
+        for g, s in zip(rows, ours, strict=True)
+    ]
     paper = [group.reported(metric) if group else None for group in rows]
-    rivals = [s for s, g in zip(ours, rows, strict=True) if s and g and g.style.kind != "exact"]
-    order = sorted({measure.key(each) for each in rivals}, reverse=True)
-    marks = dict(zip(order, ("best", "second"), strict=False)) if len(rivals) > 1 else {}
-    found = [marks.get(measure.key(each), "") if each in rivals else "" for each in ours if each]
-    cells = [number_cell(s, measure.digits, found.pop(0) if s else "") for s in ours]
     if not any(paper):
         return [Column(title, cells)]
     theirs = [number_cell(each, measure.digits) for each in paper]
@@ -155,6 +144,8 @@ def score_table(groups: Sequence[Group], title: str = "Scores") -> Table | None:
     more = [Column(head, list(map(Cell, cells))) for head, cells in effort.items() if any(cells)]
     measure = measure_of(metrics[0])
     note = f"{measure.title[0].upper()}{measure.title[1:]} {measure.arrow}"
+    if "seconds" in metrics[0]:
+        note += f", ours on {'; '.join(sorted({r.machine for g in groups for r in g.finished}))}"
     return Table(
         title, [names(groups), *found, *more], note + told(groups, metrics), 1 + len(found)
     )
@@ -165,16 +156,18 @@ def _range(counts: Iterable[int]) -> str:
     return "–".join(f"{count:,}" for count in dict.fromkeys(ends[:1] + ends[-1:]))
 
 
-def told(groups: Iterable[Group], metrics: Iterable[str]) -> str:
+def told(groups: Sequence[Group], metrics: Iterable[str]) -> str:
     """What marks mean, and where published numbers are from."""
     reported = (group.reported(metric) for group in groups for metric in metrics)
     found = "; ".join(sorted({each.source for each in reported if each}))
-    return "; bold is best, underlined second." + (f" Published: {found}." if found else "")
+    marks = "; bold is best, underlined second." if len(groups) > 1 else "."
+    return marks + (f" Published: {found}." if found else "")
 
 
 def real_table(by_experiment: dict[str, list[Group]]) -> Table:
     """Real graphs as the paper draws them: an aggregator a row, a data set a column."""
-    rows = {g.row: g for groups in by_experiment.values() for g in groups}
+    every = [group for groups in by_experiment.values() for group in groups]
+    rows = {group.row: group for group in every}
     order = sorted(rows, key=[*STYLES, *rows].index, reverse=True)
     columns, metrics = [names(rows[row] for row in order)], []
     for name, groups in by_experiment.items():
@@ -183,42 +176,4 @@ def real_table(by_experiment: dict[str, list[Group]]) -> Table:
         title = f"{title_of(name)}, {measure.title} {measure.arrow}"
         columns += compared([here.get(row) for row in order], metrics[-1], title)
     note = "Test scores of the epoch that is best on validation"
-    every = (group for groups in by_experiment.values() for group in groups)
     return Table("Real graphs side by side", columns, note + told(every, metrics))
-
-
-def speed_table(groups: Sequence[Group]) -> Table | None:
-    """Seconds per epoch by set size, of one machine; the paper's GPU has columns of its own."""
-    if not (metrics := seconds_of(groups)):
-        return None
-    timed = [group for group in groups if seconds_of([group])]
-    found = [column for metric in metrics for column in compared(timed, metric)]
-    machines = sorted({run.machine for group in timed for run in group.finished})
-    note = f"Ours on {'; '.join(machines)}{told(timed, metrics)}"
-    return Table("Seconds per epoch", [names(timed), *found], note)
-
-
-def records_table(groups: Iterable[Group], out: Path) -> Table:
-    """Every run with the address of its record, so that every number has one."""
-    rows = []
-    for group in groups:
-        for run in group.runs:
-            anchor = group.anchor if run is group.runs[0] else ""
-            seconds = run.record.metrics.get("seconds_per_epoch")
-            commit = run.record.commit if run.record.commit != "unknown" else ""
-            row = Cell(f"{group.style.label}, {group.variant}", anchor=anchor)
-            spent = Cell(f"{seconds:.1f}" if isinstance(seconds, float) else "")
-            link = Cell("record.json", commit and f"commit {commit[:10]}", link=_address(run, out))
-            rows.append((row, Cell(str(run.record.seed)), spent, Cell(run.machine), link))
-    heads = ("run", "seed", "seconds per epoch", "machine", "record")
-    cells = zip(heads, zip(*rows, strict=True), strict=False)
-    return Table("", [Column(head, each, number=head in heads[1:3]) for head, each in cells])
-
-
-def _address(run: Run, out: Path) -> str:
-    """The address of a run's record as seen from the page."""
-    record = (run.folder / "record.json").resolve()
-    try:
-        return quote(Path(os.path.relpath(record, out.resolve())).as_posix(), safe="/,=+")
-    except ValueError:  # on another drive
-        return record.as_uri()
