@@ -138,7 +138,7 @@ def _write_names(axes: Axes, canvas: Canvas, names: Sequence[Line], size: tuple[
     places = apart(inside, 14.0, 8.0, size[1] - 8.0)
     for (x, _, each), y, place in zip(ends, inside, places, strict=True):
         look: dict[str, Any] = {"color": each.colour, "linestyle": each.dash, "linewidth": 1.2}
-        leader = ([x, box.x1 + 4, box.x1 + 14], [y, y, place])
+        leader = ([x if box.y0 < y < box.y1 else box.x1, box.x1 + 4, box.x1 + 14], [y, y, place])
         canvas.add_artist(Line2D(*leader, transform=None, **look))
         canvas.text((box.x1 + 18) / size[0], place / size[1], each.label, va="center")
 
@@ -161,7 +161,7 @@ def _thin_ticks(axes: Axes) -> None:
     for label in reversed(axes.get_xticklabels()):
         box = label.get_window_extent()
         if box.x1 + 10 > edge:
-            label.set_text("")
+            label.set_visible(False)
         elif label.get_text():
             edge = box.x0
 

@@ -151,6 +151,8 @@ def load(folder: Path) -> tuple[list[Group], list[str]]:
     for run in sorted(_runs(folder, damaged), key=lambda run: (run.record.seed, run.place)):
         recipe = {key: value for key, value in run.record.recipe.items() if key != "seed"}
         told = [run.record.name, run.record.preset, recipe, run.record.overrides]
+        # Scores may be put together wherever they were made, times only if made on one machine.
+        told += [run.machine] if "seconds_per_epoch_by_size" in run.record.metrics else []
         by_recipe[json.dumps(told, sort_keys=True)].append(run)
     if not by_recipe and not damaged:
         raise ValueError(

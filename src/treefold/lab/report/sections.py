@@ -52,9 +52,10 @@ def report_page(groups: Sequence[Group], damaged: Sequence[str]) -> Section:
     smoke = told.pop("Smoke runs", [])
     real = {name: told[name] for name in told if name in NAMES["real"]}
     found = [_section(rows) for name, rows in told.items() if name not in real]
+    bare = [group for group in groups if not group.finished]
     last = [
         Section("Smoke runs", tables=_smoke_tables(smoke), records=smoke),
-        Section("Unfinished runs", items=unfinished(groups)),
+        Section("Unfinished runs", items=unfinished(groups), records=bare),
         Section("Files that could not be read", items=damaged),
     ]
     about = "Runs that only show that everything works, and runs without results."
@@ -194,20 +195,22 @@ def _overview(by_experiment: dict[str, list[Group]]) -> Table:
         measure, known = measure_of(metric), [g for g in groups if g.reported(metric)]
         theirs = max(known, key=lambda g: measure.key(g.reported(metric)), default=None)
         anchor = "real-graphs" if name in NAMES["real"] else slug_of(title_of(name))
-        row = [Cell(title_of(name), link=f"#{anchor}")]
-        row.append(Cell(f"{measure.title}, {where(metric)} {measure.arrow}"))
+        score = f"{measure.title}, {where(metric)} {measure.arrow}"
+        row = [Cell(title_of(name), score, link=f"#{anchor}")]
         for group, mark in ((learned, "best"), (fixed, "best"), (theirs, "")):
             found = group and (group.metric(metric) if mark else group.reported(metric))
-            cell = tables.number_cell(found, measure.digits, mark if group is first else "")
+            cell = tables.number_cell(
+                found, measure.digits, mark if group is first and learned and fixed else ""
+            )
             look = {"small": group.style.label, "colour": group.style.colour} if group else {}
             row.append(cell._replace(**look))
         lines = [line for figure in _figures(groups)[:1] for line in figure.lines]
         wanted = [group.style.label for group in (learned, fixed) if group]
         picked = [line for line in lines if line.label in wanted]
         rows.append((*row, Cell(svg=figures.spark(picked or lines))))
-    heads = ("experiment", "score", "best learned", "best fixed", "best published", "")
+    heads = ("experiment", "best learned", "best fixed", "best published", "")
     columns = zip(heads, zip(*rows, strict=True), strict=True)
-    return Table("Overview", [Column(h, c, number="best" in h) for h, c in columns], short=5)
+    return Table("Overview", [Column(h, c, number="best" in h) for h, c in columns], short=4)
 
 
 def _sentence(groups: Sequence[Group]) -> str:
@@ -220,12 +223,14 @@ def _sentence(groups: Sequence[Group]) -> str:
     if best.weight is not None and sum(s.high >= max(means) for s in found.values()) > 2:
         ends = f"{min(means):.2f} and {max(means):.2f} ({where(metric)})"
         return f"No weight stands out: accuracy lies between {ends}."
-    told = [found[g].text(measure_of(metric).digits) if g else "" for g in (best, other)]
-    place, largest = where(metric), groups[0].runs[0].option("task", "max_train_size")
+    measure, largest = measure_of(metric), groups[0].runs[0].option("task", "max_train_size")
+    told = [found[g].text(measure.digits) if g else "" for g in (best, other)]
+    opening = f"{best.style.label} {'is best with' if found.keys() - {best} else 'has'} {told[0]}"
+    opening += f" ({measure.title}, {where(metric)})"
     if metric.startswith("accuracy@") and largest:
         told = [f"{100 * found[g].mean:.0f} %" if g else "" for g in (best, other)]
-        place = f"right, {place.replace('size', 'on sets of')}, after training on at most {largest}"
-    opening = f"{best.style.label} is best with {told[0]} ({place})"
+        sets = where(metric).replace("size", "sets of")
+        opening = f"{best.style.label} is right {told[0]} of the time on {sets}, after training on "
+        opening += f"sets of at most {largest}"
     kind = "learned" if other is learned else "fixed"
-    more = f"; {other.style.label}, the best {kind} one, has {told[1]}" if other else ""
-    return f"{opening if found.keys() - {best} else opening.replace('is best with', 'has')}{more}."
+    return opening + (f"; {other.style.label}, the best {kind} one, {told[1]}." if other else ".")

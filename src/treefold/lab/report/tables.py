@@ -124,7 +124,9 @@ def compared(rows: Sequence[Group | None], metric: str, title: str = "") -> list
     ]
     paper = [group.reported(metric) if group else None for group in rows]
     if not any(paper):
-        return [Column(title, cells)]
+        return [
+            Column(*title.split(", ")[::-1][:1], cells, "balanced" * title.startswith("balanced"))
+        ]
     theirs = [number_cell(each, measure.digits) for each in paper]
     return [Column("ours", cells, title), Column("published", theirs, title)]
 
