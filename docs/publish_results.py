@@ -39,7 +39,7 @@ def drawn(groups: Sequence[Group]) -> dict[str, str]:
         ("second-minimum", "standard", balanced),
         ("generalisation", "standard", figures.accuracy),
         ("generalisation", "standard", balanced),
-        ("second-minimum-lambda", "standard", figures.sweep),
+        ("second-minimum-lambda", "standard", figures.accuracy),
         ("multi-task", "quick", figures.ratio),
         ("multi-task", "quick, training.epochs=80", figures.ratio),
     ]
@@ -58,7 +58,7 @@ def balanced(groups: Sequence[Group]) -> figures.Figure | None:
 
 def markdown(groups: Sequence[Group], damaged: Sequence[str]) -> str:
     """The tables of the report, and the records that their rows lead to."""
-    page = report_page(groups, damaged, REPORT)
+    page = report_page(groups, damaged)
     lines = [f"# {page.title}", "", page.about]
     for section in page.parts:
         lines += ["", f"## {section.title}", "", section.about, "", section.sentence]

@@ -77,7 +77,7 @@ def draw(figure: Figure, size: tuple[int, int] = CARD) -> str:
     with matplotlib.rc_context({**_LOOK, "svg.hashsalt": f"{figure.slug}{size}"}):
         names = [each for each in figure.lines if each.label]
         right = min(26 + max((6.4 * len(each.label) for each in names), default=0), 0.42 * width)
-        left, bottom, top = 52, 44, 22 if figure.rule else 12
+        left, bottom, top = 64, 44, 22 if figure.rule else 12
         shares = 1 - (left + right) / width, 1 - (bottom + top) / height
         canvas = Canvas(figsize=(width / 72, height / 72), dpi=72, facecolor="none")
         axes = canvas.add_axes((left / width, bottom / height, *shares), facecolor="none")

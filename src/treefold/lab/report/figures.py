@@ -31,7 +31,8 @@ def _figure(
     groups: Groups, name: str, title: str, x: Axis, y: Axis, lines: Sequence[Line], **more: Any
 ) -> Figure | None:
     words = ["Bands: the range over seeds."] if any(e.low and e.label for e in lines) else []
-    words += ["Diamonds: published."] if any(e.marker == "D" for e in lines) else []
+    whose = more.pop("diamonds", "published")
+    words += [f"Diamonds: {whose}."] if any(each.marker == "D" for each in lines) else []
     caption = " ".join([*more.pop("words", []), *words])
     slug = slug_of(name, groups[0].experiment, groups[0].variant) if lines else ""
     return Figure(slug, title, caption, x, y, lines, **more) if lines else None
@@ -94,6 +95,7 @@ def ratio(groups: Groups) -> Figure | None:
         Axis("log₁₀ (error / constant's error)", limits=limits),
         [flat, *lines, *diamonds] if lines else [],
         words=["Mean over targets; below 0 is better than a constant answer."],
+        diamonds="PNA's, read off its figure",
     )
 
 

@@ -128,7 +128,8 @@ def compared(rows: Sequence[Group | None], metric: str, title: str = "") -> list
             Column(*title.split(", ")[::-1][:1], cells, "balanced" * title.startswith("balanced"))
         ]
     theirs = [number_cell(each, measure.digits) for each in paper]
-    return [Column("ours", cells, title), Column("published", theirs, title)]
+    head = "paper" if all("the paper" in each.source for each in paper if each) else "published"
+    return [Column("ours", cells, title), Column(head, theirs, title)]
 
 
 def score_table(groups: Sequence[Group], title: str = "Scores") -> Table | None:
