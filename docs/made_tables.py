@@ -155,8 +155,8 @@ class MadeOrder(MadeTable):
         fixed = [mean for g, mean in told if g.style.kind == "fixed" and "PNA" not in g.style.label]
         holds = sum(ours < theirs for ours in learned for theirs in fixed)
         return [
-            "The paper's order, every learned aggregator below every single fixed one, holds here for "
-            f"{holds} of {len(learned) * len(fixed)} pairs."
+            "The paper's order, every learned aggregator below every single fixed one, holds here "
+            f"for {holds} of {len(learned) * len(fixed)} pairs."
         ]
 
 

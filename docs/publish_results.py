@@ -2,8 +2,8 @@
 
     python docs/publish_results.py
 
-writes docs/results/ (the page of `treefold report`, its tables in Markdown, some of its figures), and
-fills what stands in README and docs between `<!-- made: NAME -->` and `<!-- end -->`.
+writes docs/results/ (the page of `treefold report`, its tables in Markdown, some of its figures),
+and fills what stands in README and docs between `<!-- made: NAME -->` and `<!-- end -->`.
 """
 
 import os

@@ -46,7 +46,8 @@ def test_every_figure_of_a_page_is_drawn(drawn):
         for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
         for name in re.findall(r"results/figures/([\w-]+\.svg)", page.read_text())
     ]
-    assert set(shown) == set(drawn)
+    assert shown
+    assert set(shown) <= set(drawn)
 
 
 def test_a_figure_in_a_file_follows_the_system_into_the_dark(drawn):

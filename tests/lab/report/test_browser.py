@@ -43,7 +43,8 @@ function look() {{
     sliding: [...inner.querySelectorAll(".scroll")].filter(element =>
       element.scrollWidth > element.clientWidth + 1
     ).map(element => `${{element.scrollWidth}}: ${{element.textContent.slice(0, 60)}}`),
-    colours: ["color", "backgroundColor"].map(name => inner.defaultView.getComputedStyle(inner.body)[name]),
+    colours: ["color", "backgroundColor"].map(name =>
+      inner.defaultView.getComputedStyle(inner.body)[name]),
   }};
   document.getElementById("seen").textContent = JSON.stringify(seen);
 }}
@@ -95,7 +96,6 @@ def test_tables_fit_on_a_screen(seen):
 def test_the_page_follows_the_system_into_the_dark(page, tmp_path):
     dark = look_at(page, 1000, tmp_path, "--blink-settings=preferredColorScheme=0")
     light = look_at(page, 1000, tmp_path, "--blink-settings=preferredColorScheme=1")
-    assert light["colours"] == dark["colours"][::-1] or light["colours"] != dark["colours"]
     red = [
         int(re.match(r"rgb\((\d+)", colour)[1]) for colour in (*light["colours"], *dark["colours"])
     ]

@@ -1,6 +1,7 @@
 """A figure as data becomes SVG that takes its colours from the page around it."""
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -65,5 +66,5 @@ def test_a_line_has_a_range_where_runs_differ():
 def test_names_are_moved_apart_and_stay_inside(places):
     found = apart(places, 10.0, 0.0, 100.0)
     assert found == sorted(found)
-    assert all(b - a > 9.5 for a, b in zip(found, found[1:], strict=False))
+    assert all(b - a > 9.5 for a, b in pairwise(found))
     assert all(-0.5 <= place <= 100.5 for place in found)

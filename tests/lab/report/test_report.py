@@ -10,7 +10,6 @@ from urllib.parse import unquote
 import pytest
 from lab.report.synthetic import record, save
 
-import treefold
 from treefold.lab.report import write_report
 
 RESULTS = Path(__file__).parents[3] / "results"

@@ -48,8 +48,8 @@ def test_the_sentence_is_what_a_person_would_say(content):
         "GRU is right 88 % of the time on sets of 200, after training on sets of at most 16; PNA, "
         "the best fixed one, 12 %.",
         "λ = 1 is right 75 % of the time on sets of 200, after training on sets of at most 16.",
-        "Binary-GRU-Assoc is best with 5.1 ± 0.1 (seconds per epoch, size 200); PNA, the best fixed "
-        "one, 7.1 ± 0.1.",
+        "Binary-GRU-Assoc is best with 5.1 ± 0.1 (seconds per epoch, size 200); PNA, the best "
+        "fixed one, 7.1 ± 0.1.",
     ]
 
 
@@ -73,10 +73,10 @@ def test_published_numbers_stand_beside_ours_and_the_best_are_marked(content):
     assert list(found)[:7] == [
         ("", "aggregator"),
         *((over, head) for over in ("sizes 1–16", "size 32", "size 200") for head in
-          ("ours", "published")),
+          ("ours", "paper")),
     ]  # fmt: skip
     assert found["size 200", "ours"][:2] == ["0.880", "0.750"]
-    assert found["size 200", "published"][:2] == ["0.912", "0.822"]
+    assert found["size 200", "paper"][:2] == ["0.912", "0.822"]
     assert found["", "epochs"] == ["60"] * 6
     assert found["", "steps"] == ["15,360"] * 6
     marks = [cell.mark for cell in table.columns[5].cells]

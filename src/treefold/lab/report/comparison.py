@@ -29,16 +29,19 @@ class Comparison:
         self.measure = tables.measure_of(self.metric)
         rows = [group for group in groups if group.metric(f"{self.metric}@val")]
         self.rows = sorted(rows, key=lambda group: -self.gain(group))
-        best = self.rows[:1]
-        self.rivals = [g for g in self.rows if g in best or not self.sure(*best, g)]
+        self.rivals = [g for g in self.rows if not self.sure(self.rows[0], g)]
 
     def score(self, group: Group, split: str = "val") -> Stat:
         """Its score on a split."""
         return group.metric(f"{self.metric}@{split}") or Stat(math.nan, math.nan, math.nan)
 
     def gain(self, group: Group, split: str = "val") -> float:
-        """The score, turned such that more is better."""
-        return self.score(group, split).mean * (1 if self.measure.highest else -1)
+        """Its score on a split, turned such that more is better."""
+        return self.turned(self.score(group, split))
+
+    def turned(self, found: Stat) -> float:
+        """A score, turned such that more is better."""
+        return found.mean if self.measure.highest else -found.mean
 
     def sure(self, one: Group, other: Group) -> bool:
         """Return if one is better by more than chance between seeds, or an answer or two, makes.
@@ -52,7 +55,7 @@ class Comparison:
             return self.gain(one) > self.gain(other)
         error = statistics.stdev(pairs) / math.sqrt(len(pairs))
         two = 2 / min(self.facts["answers"].values()) if self.metric == "accuracy" else 0.0
-        return statistics.fmean(pairs) > max(STUDENT[min(len(pairs), 10) - 2] * error, two)
+        return bool(statistics.fmean(pairs) > max(STUDENT[min(len(pairs), 10) - 2] * error, two))
 
     def pick(self) -> Group:
         """Of those that are not clearly worse than the best, the fastest."""
@@ -116,19 +119,20 @@ def _notes(found: Comparison) -> list[str]:
         verdict = "is better than" if found.sure(learned, fixed) else "cannot be told from"
         verdict = "is worse than" if found.sure(fixed, learned) else verdict
         notes.append(f"{learned.style.label}, the best learned one, {verdict} {fixed.style.label}.")
+    few = min(answers["val"], answers["test"]) < FEW_ANSWERS
     late = [r.record.metrics.get("best_epoch", 0) > 0.9 * r.record.epochs for r in chosen.finished]
-    doubts = {
-        "One seed cannot tell luck from merit: use --seeds 3 or more.": any(
-            len(group.finished) < 2 for group in found.rows
-        ),
-        "Validation was still getting better at the end: more epochs may help.": sum(late)
-        > len(late) / 2,
-        f"Only {answers['val']} answers in validation and {answers['test']} in the test: scores are "
-        "rough.": min(answers["val"], answers["test"]) < FEW_ANSWERS,
-        "Hardly anything was learned: a constant answer is about as good.": constant is not None
-        and abs(test.mean - constant.mean) <= 2 * (test.deviation or 0),
-    }
-    return [*notes, *(words for words, holds in doubts.items() if holds)]
+    if any(len(group.finished) < 2 for group in found.rows):
+        notes.append("One seed cannot tell luck from merit: use --seeds 3 or more.")
+    if 2 * sum(late) > len(late):
+        notes.append("Validation was still getting better at the end: more epochs may help.")
+    if few:
+        count = f"{answers['val']} answers in validation and {answers['test']} in the test"
+        notes.append(f"Only {count}: scores are rough.")
+    if constant and found.gain(chosen, "test") <= found.turned(constant) + 2 * (
+        test.deviation or 0
+    ):
+        notes.append("Hardly anything was learned: a constant answer is about as good.")
+    return notes
 
 
 def _table(found: Comparison) -> Table:

@@ -17,9 +17,9 @@ def best_constant(task: Mapping[str, Any], size: int) -> float | None:
             case "count-modulo":
                 m = int(task.get("m", 5))
                 ways = (sum(comb(size, odd) for odd in range(r, size + 1, m)) for r in range(m))
-                return max(ways) / 2**size
+                return float(max(ways) / 2**size)
             case "parity" | "xor" as name:
-                return 0.5 if name == "parity" else 2.0 ** -int(task.get("bits", 8))
+                return 0.5 if name == "parity" else float(2.0 ** -int(task.get("bits", 8)))
     except (TypeError, ValueError, ArithmeticError):  # options that no task has
         return None
     return None

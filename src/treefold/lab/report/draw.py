@@ -74,7 +74,8 @@ def line_of(points: Mapping[Any, Stat], label: str, colour: str, dash: str, mark
 def draw(figure: Figure, size: tuple[int, int] = CARD) -> str:
     """The figure as SVG whose text has the colour around it, and whose grid has `--faint`."""
     width, height = size
-    with matplotlib.rc_context({**_LOOK, "svg.hashsalt": f"{figure.slug}{size}"}):
+    look: Any = {**_LOOK, "svg.hashsalt": f"{figure.slug}{size}"}
+    with matplotlib.rc_context(look):
         names = [each for each in figure.lines if each.label]
         right = min(26 + max((6.4 * len(each.label) for each in names), default=0), 0.42 * width)
         left, bottom, top = 64, 44, 22 if figure.rule else 12

@@ -147,7 +147,7 @@ def _log_axis(title: str, lines: Sequence[Line]) -> Axis:
 
 def spark(lines: Sequence[Line]) -> str:
     """Lines without axes, small enough for a cell of a table."""
-    xs, ys = ([value for each in lines for value in each[place]] for place in (1, 2))
+    xs, ys = [x for each in lines for x in each.x], [y for each in lines for y in each.y]
     if not xs or min(xs) == max(xs):
         return ""
     drawn, wide, tall = "", 116 / (max(xs) - min(xs)), 24 / (max(ys) - min(ys) or 1)

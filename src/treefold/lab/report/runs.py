@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from treefold.lab.report.names import PRESETS, STYLES, TITLES, source_in_words, style_of
 from treefold.records import Record, find_runs
@@ -38,7 +38,7 @@ def stat(values: Iterable[Any]) -> Stat | None:
     return Stat(statistics.fmean(found), min(found), max(found), deviation)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Return if it can be averaged and drawn."""
     return isinstance(value, int | float) and value is not True and abs(value) < math.inf
 
@@ -110,7 +110,8 @@ class Group:
 
     def reported(self, name: str) -> Stat | None:
         """The published value of a metric."""
-        entry = next((r.record.reported[name] for r in self.runs if name in r.record.reported), {})
+        found = (run.record.reported.get(name) for run in self.runs)
+        entry: dict[str, Any] = next((each for each in found if isinstance(each, dict)), {})
         value, spread = (entry.get(key) for key in ("value", "spread"))
         if not is_number(value):
             return None

@@ -198,12 +198,12 @@ def _overview(by_experiment: dict[str, list[Group]]) -> Table:
         score = f"{measure.title}, {where(metric)} {measure.arrow}"
         row = [Cell(title_of(name), score, link=f"#{anchor}")]
         for group, mark in ((learned, "best"), (fixed, "best"), (theirs, "")):
-            found = group and (group.metric(metric) if mark else group.reported(metric))
-            cell = tables.number_cell(
-                found, measure.digits, mark if group is first and learned and fixed else ""
-            )
-            look = {"small": group.style.label, "colour": group.style.colour} if group else {}
-            row.append(cell._replace(**look))
+            found = (group.metric if mark else group.reported)(metric) if group else None
+            cell = tables.number_cell(found, measure.digits)
+            if group:
+                cell = cell._replace(small=group.style.label, colour=group.style.colour)
+            both = learned and fixed and group is first
+            row.append(cell._replace(mark=mark if both else ""))
         lines = [line for figure in _figures(groups)[:1] for line in figure.lines]
         wanted = [group.style.label for group in (learned, fixed) if group]
         picked = [line for line in lines if line.label in wanted]

@@ -124,9 +124,8 @@ def compared(rows: Sequence[Group | None], metric: str, title: str = "") -> list
     ]
     paper = [group.reported(metric) if group else None for group in rows]
     if not any(paper):
-        return [
-            Column(*title.split(", ")[::-1][:1], cells, "balanced" * title.startswith("balanced"))
-        ]
+        over, balanced, size = title.rpartition("balanced, ")
+        return [Column(size, cells, over + balanced.removesuffix(", "))]
     theirs = [number_cell(each, measure.digits) for each in paper]
     head = "paper" if all("the paper" in each.source for each in paper if each) else "published"
     return [Column("ours", cells, title), Column(head, theirs, title)]
