@@ -48,7 +48,7 @@ def test_the_sentence_is_what_a_person_would_say(content):
         "GRU is right 88 % of the time on sets of 200, after training on sets of at most 16; PNA, "
         "the best fixed one, 12 %.",
         "λ = 1 is right 75 % of the time on sets of 200, after training on sets of at most 16.",
-        "Binary-GRU-Assoc is best with 5.1 ± 0.1 (seconds per epoch, size 200); PNA, the best "
+        "Binary-GRU-Assoc is fastest with 5.1 ± 0.1 (seconds per epoch, size 200); PNA, the best "
         "fixed one, 7.1 ± 0.1.",
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 from treefold.lab.report.constant_answer import best_constant
 from treefold.lab.report.draw import Axis, Figure, Line, line_of
 from treefold.lab.report.names import GREY, NAMES, slug_of
-from treefold.lab.report.runs import Group, Stat
+from treefold.lab.report.runs import Group, Stat, is_number
 
 Groups = Sequence[Group]
 ROUNDING = 1e-6
@@ -30,7 +30,8 @@ def _lines(
 def _figure(
     groups: Groups, name: str, title: str, x: Axis, y: Axis, lines: Sequence[Line], **more: Any
 ) -> Figure | None:
-    words = ["Bands: the range over seeds."] if any(e.low and e.label for e in lines) else []
+    over = "repetitions" if name == "seconds" else "seeds"
+    words = [f"Bands: the range over {over}."] if any(e.low and e.label for e in lines) else []
     whose = more.pop("diamonds", "published")
     words += [f"Diamonds: {whose}."] if any(each.marker == "D" for each in lines) else []
     caption = " ".join([*more.pop("words", []), *words])
@@ -42,7 +43,8 @@ def accuracy(groups: Groups, metric: str = "accuracy") -> Figure | None:
     """Accuracy against set size, as in the paper's Figures 1 and 4, or on balanced answers."""
     lines, plain = _lines(groups, lambda g: g.by_size(metric)), metric == "accuracy"
     sizes = sorted({int(x) for each in lines for x in each.x}) or [1]
-    task = groups[0].runs[0].record.recipe.get("task") or {}
+    task = groups[0].runs[0].record.recipe.get("task")
+    task = task if isinstance(task, dict) else {}
     # Exact at every size, also where no network was evaluated; one integer has no second.
     every = range(max(2, sizes[0]), sizes[-1] + 1) if sizes[-1] <= 1000 and plain else ()
     known = {n: Stat(c, c, c) for n in every if (c := best_constant(task, n)) is not None}
@@ -59,7 +61,7 @@ def accuracy(groups: Groups, metric: str = "accuracy") -> Figure | None:
         Axis("integers in the set", True, ticks, [f"{tick:,}" for tick in ticks]),
         Axis("accuracy", limits=(-0.02, 1.03)),
         [*constant, *lines, *diamonds] if lines else [],
-        rule=(largest, f"largest in training: {largest}") if largest else None,
+        rule=(largest, f"largest in training: {largest}") if is_number(largest) else None,
     )
 
 
@@ -136,10 +138,10 @@ def laws(groups: Groups) -> list[Figure]:
 
 
 def _log_axis(title: str, lines: Sequence[Line]) -> Axis:
-    """A logarithmic axis that fits the lines, with ticks at 1, 2, 5, or powers of ten if many."""
+    """A logarithmic axis that fits the lines, with more ticks where it is short."""
     values = [y for each in lines for y in (*each.y, *each.low, *each.high) if y > 0] or [1.0]
     low, high = min(values) / 1.2, max(values) * 1.2
-    steps = (1, 2, 5) if high / low < 300 else (1,)
+    steps = (1,) if high / low > 300 else (1, 2, 5) if high / low > 8 else (1, 1.5, *range(2, 10))
     ticks = [float(f"{step}e{power}") for power in range(-12, 9) for step in steps]
     ticks = [tick for tick in ticks if low <= tick <= high]
     return Axis(title, True, ticks, [f"{tick:g}" for tick in ticks], (low, high))

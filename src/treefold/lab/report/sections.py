@@ -53,8 +53,12 @@ def report_page(groups: Sequence[Group], damaged: Sequence[str]) -> Section:
     real = {name: told[name] for name in told if name in NAMES["real"]}
     found = [_section(rows) for name, rows in told.items() if name not in real]
     bare = [group for group in groups if not group.finished]
+    by_name = {
+        group.experiment: [g for g in smoke if g.experiment == group.experiment] for group in smoke
+    }
+    tried = [tables.score_table(rows, title_of(name)) for name, rows in by_name.items()]
     last = [
-        Section("Smoke runs", tables=_smoke_tables(smoke), records=smoke),
+        Section("Smoke runs", tables=tried, records=smoke),
         Section("Unfinished runs", items=unfinished(groups), records=bare),
         Section("Files that could not be read", items=damaged),
     ]
@@ -73,12 +77,6 @@ def report_page(groups: Sequence[Group], damaged: Sequence[str]) -> Section:
 def shown(sections: Sequence[Section]) -> list[Section]:
     """The sections that have something to show."""
     return [section for section in sections if not section.empty]
-
-
-def _smoke_tables(groups: Sequence[Group]) -> list[Table | None]:
-    names = dict.fromkeys(group.experiment for group in groups)
-    rows = {name: [group for group in groups if group.experiment == name] for name in names}
-    return [tables.score_table(rows[name], title_of(name)) for name in names]
 
 
 def headline_groups(groups: Sequence[Group]) -> list[Group]:
@@ -157,7 +155,9 @@ def _real_section(real: dict[str, list[Group]]) -> Section:
     return Section(
         "Real graphs",
         "Molecules and superpixels of images, each with its own measure.",
-        f"A learned aggregator is ahead on {ahead} of {len(both)} data sets where both kinds ran.",
+        f"A learned aggregator is ahead on {ahead} of {len(both)} data sets where both kinds ran."
+        if both
+        else "",
         tables=[tables.real_table(chosen)],
         figures=[
             f._replace(title=f"{title}: {f.title.lower()}") for title, f in drawn.items() if f
@@ -195,7 +195,7 @@ def _overview(by_experiment: dict[str, list[Group]]) -> Table:
         measure, known = measure_of(metric), [g for g in groups if g.reported(metric)]
         theirs = max(known, key=lambda g: measure.key(g.reported(metric)), default=None)
         anchor = "real-graphs" if name in NAMES["real"] else slug_of(title_of(name))
-        score = f"{measure.title}, {where(metric)} {measure.arrow}"
+        score = f"{measure.title}, {where(metric)} {measure.arrow}" if metric else "no scores"
         row = [Cell(title_of(name), score, link=f"#{anchor}")]
         for group, mark in ((learned, "best"), (fixed, "best"), (theirs, "")):
             found = (group.metric if mark else group.reported)(metric) if group else None
@@ -225,7 +225,8 @@ def _sentence(groups: Sequence[Group]) -> str:
         return f"No weight stands out: accuracy lies between {ends}."
     measure, largest = measure_of(metric), groups[0].runs[0].option("task", "max_train_size")
     told = [found[g].text(measure.digits) if g else "" for g in (best, other)]
-    opening = f"{best.style.label} {'is best with' if found.keys() - {best} else 'has'} {told[0]}"
+    verb = "is fastest with" if metric.startswith("seconds") else "is best with"
+    opening = f"{best.style.label} {verb if found.keys() - {best} else 'has'} {told[0]}"
     opening += f" ({measure.title}, {where(metric)})"
     if metric.startswith("accuracy@") and largest:
         told = [f"{100 * found[g].mean:.0f} %" if g else "" for g in (best, other)]
