@@ -10,10 +10,10 @@ from textwrap import wrap
 
 from treefold.lab.experiments.set_experiments import REPORTED_IN_TEXT
 from treefold.lab.report.constant_answer import best_constant
-from treefold.lab.report.groups import Group
-from treefold.lab.report.runs import Run
+from treefold.lab.report.runs import Group, Run
 
 LAW = "law:associativity"
+SECONDS = "seconds_per_epoch_by_size"
 WIDTH = 110
 
 
@@ -48,7 +48,7 @@ def regularised_beside_plain(groups: Sequence[Group]) -> str:
     uniform = _wins(assoc, plain, "accuracy")
     balanced = _wins(assoc, plain, "balanced_accuracy")
     constant = best_constant(assoc.runs[0].record.recipe["task"], 200) or 0.0
-    ours, theirs = assoc.accuracy_by_size(), plain.accuracy_by_size()
+    ours, theirs = assoc.by_size("accuracy"), plain.by_size("accuracy")
     first = max(size for size in ours if ours[size].mean <= theirs[size].mean) + 1
     at = ", ".join(
         f"{ours[size].mean:.3f} against {theirs[size].mean:.3f} at {size}"
@@ -63,7 +63,7 @@ def regularised_beside_plain(groups: Sequence[Group]) -> str:
 
 
 def _wins(first: Group, second: Group, metric: str) -> str:
-    ours, theirs = first.accuracy_by_size(metric), second.accuracy_by_size(metric)
+    ours, theirs = first.by_size(metric), second.by_size(metric)
     above = sum(ours[size].mean > theirs[size].mean for size in ours)
     return f"{above} of {len(ours)}"
 
@@ -120,11 +120,11 @@ def tree_beside_chain(groups: Sequence[Group]) -> str:
     """The time of the learned tree, as a share of that of the learned chain."""
     tree, chain = row_of(groups, "binary-gru"), row_of(groups, "gru")
     law = row_of(groups, "binary-gru-assoc")
-    ours, theirs = tree.seconds_by_size(), chain.seconds_by_size()
+    ours, theirs = tree.by_size(SECONDS), chain.by_size(SECONDS)
     sizes = f"{', '.join(map(str, list(ours)[:-1]))} and {list(ours)[-1]}"
 
     def times(group: Group) -> str:
-        seconds = group.seconds_by_size()
+        seconds = group.by_size(SECONDS)
         return ", ".join(f"{seconds[size].mean / theirs[size].mean:.2f}" for size in ours)
 
     return (
@@ -136,8 +136,8 @@ def tree_beside_chain(groups: Sequence[Group]) -> str:
 def paper_against_itself(groups: Sequence[Group]) -> str:
     """Where the paper's table has one number and its text another."""
     return " ".join(
-        f"Of `{row}` at {metric.partition('@')[2]} the paper has {table.value:.3f} ± "
-        f"{table.spread:.3f} in its table, as here, and {text.value:.3f} ± {text.spread:.3f} in "
+        f"Of `{row}` at {metric.partition('@')[2]} the paper has {table.mean:.3f} ± "
+        f"{table.deviation:.3f} in its table, as here, and {text.value:.3f} ± {text.spread:.3f} in "
         "its text."
         for row, numbers in REPORTED_IN_TEXT.items()
         for metric, text in numbers.items()

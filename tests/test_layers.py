@@ -51,10 +51,10 @@ MAY_IMPORT = {
         *{"torch", "algebra", "fold", "operators", "aggr", "distributed", "finite"},
         *{"lab.tasks", "lab.networks", "lab.runs"},
     },
-    "lab.report": {"numpy", "plotly", "matplotlib", "lab.runs"},
+    "lab.report": {"numpy", "jinja2", "matplotlib", "rich", "lab.runs"},
     "lab.compare": {
         *{"torch", "torch_geometric", "torchmetrics", "algebra", "fold", "operators", "aggr"},
-        *{"lab.tasks", "lab.runs", "lab.networks", "lab.experiments", "lab.report"},
+        *{"lab.tasks", "lab.runs", "lab.networks", "lab.experiments"},
     },
     "lab.cli": {
         *{"torch", "cyclopts", "rich", "submitit", *ROOMS},

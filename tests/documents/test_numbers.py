@@ -11,8 +11,7 @@ from documents.pages import BUILT, PAGES, ROOT, name_of, run_page
 from treefold.lab.experiments.build import routine_of
 from treefold.lab.experiments.loading import best_model, experiment_of
 from treefold.lab.experiments.set_runner import Balanced
-from treefold.lab.report.content import read_content
-from treefold.lab.report.markdown import report_markdown
+from treefold.lab.report.runs import load
 from treefold.lab.runs import Record
 
 QUOTING = [page for page in PAGES if MEASURED.search(page.read_text())]
@@ -26,8 +25,8 @@ def publishing():
 
 
 @pytest.fixture(scope="module")
-def content():
-    return read_content(ROOT / "results")
+def loaded():
+    return load(ROOT / "results")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -46,14 +45,14 @@ def test_every_measured_number_is_in_its_source(page, tmp_path):
         assert missing(block, units) == [], f"not in {sources}; see CONTRIBUTING.md, Numbers"
 
 
-def test_the_results_page_is_that_of_the_records(content):
-    assert report_markdown(content, BUILT.parent) == BUILT.read_text(), "run make results-page"
+def test_the_results_page_is_that_of_the_records(publishing, loaded):
+    assert publishing.markdown(*loaded) == BUILT.read_text(), "run make results-page"
 
 
-def test_every_made_table_is_that_of_the_records(publishing, content):
+def test_every_made_table_is_that_of_the_records(publishing, loaded):
     for page in publishing.PAGES:
         assert publishing.MADE.search(page.read_text()), page
-        assert publishing.filled(page, content.groups) == page.read_text(), "run make results-page"
+        assert publishing.filled(page, loaded[0]) == page.read_text(), "run make results-page"
 
 
 def test_no_other_page_has_a_table_that_is_called_made(publishing):
@@ -150,9 +149,9 @@ def test_weights_are_published():
     ]
 
 
-def test_a_table_of_runs_that_are_not_there_is_refused(publishing, content):
+def test_a_table_of_runs_that_are_not_there_is_refused(publishing, loaded):
     with pytest.raises(ValueError, match="no such finished runs"):
-        publishing.made("second-minimum, preset paper", content.groups, str)
+        publishing.made("second-minimum, preset paper", loaded[0], str)
 
 
 @pytest.mark.parametrize(

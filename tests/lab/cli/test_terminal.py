@@ -98,7 +98,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 @pytest.mark.parametrize(
     ("module", "extra"),
     [
-        ("plotly.io", "report"),
+        ("jinja2", "report"),
         ("lightning_fabric", "train"),
         ("pyarrow", "ray"),
         ("networkx", "graphs"),

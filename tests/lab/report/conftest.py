@@ -1,11 +1,11 @@
-"""One made-up results folder, and the report on it, for all claims."""
+"""One made-up results folder, and the page on it, for all claims."""
 
 import pytest
 from lab.report.synthetic import save_everything
 
-from treefold.lab.report.content import read_content
-from treefold.lab.report.markdown import report_markdown
-from treefold.lab.report.page import page_html
+from treefold.lab.report import write_report
+from treefold.lab.report.runs import load
+from treefold.lab.report.sections import report_page
 
 
 @pytest.fixture(scope="session")
@@ -14,21 +14,20 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def groups(runs):
+    return load(runs)[0]
+
+
+@pytest.fixture(scope="session")
 def content(runs):
-    return read_content(runs)
+    return report_page(*load(runs))
 
 
 @pytest.fixture(scope="session")
-def out(runs):
-    """Where the report lies, as far as links in the page know."""
-    return runs.parent / "report"
+def path(runs):
+    return write_report(runs, runs.parent / "report")
 
 
 @pytest.fixture(scope="session")
-def page(content, out):
-    return page_html(content, out)
-
-
-@pytest.fixture(scope="session")
-def table(content, out):
-    return report_markdown(content, out)
+def page(path):
+    return path.read_text()

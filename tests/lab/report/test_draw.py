@@ -1,84 +1,70 @@
-"""Both drawings show the same figure."""
+"""A figure as data becomes SVG that takes its colours from the page around it."""
 
-import io
 import re
+from itertools import pairwise
+from xml.etree import ElementTree
 
-import plotly.graph_objects as go
 import pytest
-from PIL import Image
 
-from treefold.lab.report.draw_matplotlib import draw_files
-from treefold.lab.report.draw_plotly import plotly_figure
-from treefold.lab.report.figure import Axis, Figure, Line, Rule
+from treefold.lab.report.draw import CARD, WIDE, Axis, Figure, Line, apart, draw, line_of
+from treefold.lab.report.runs import Stat
 
-ODD = "_<b>$x^{$ 漢字 & \\"
-
-FIGURE = Figure(
-    "accuracy",
-    "Accuracy: a title",
-    "preset quick; 20 epochs, 2 seeds",
-    "A caption.",
-    Axis("size", True, (1.0, 16.0), ("1", "16")),
-    Axis("accuracy", limits=(0.0, 1.0)),
-    (
-        Line("GRU", (1, 16), (0.9, 0.5), "#D55E00", (0.8, 0.4), (1.0, 0.6), "dash"),
-        Line("paper", (16,), (0.7,), "#D55E00", (0.6,), (0.75,), mode="markers"),
-        Line("hidden", (1, 16), (0.1, 0.1), "#0072B2", in_legend=False),
-        Line(ODD, (1, 16), (0.2, 0.3), "#009E73", mode="lines+markers"),
-    ),
-    (Rule(16, "largest"),),
-)
+NAMED = Line("<GRU> & $x$", (1, 2, 4), (0.5, 0.7, 0.6), "#d55e00", (0.4, 0.6, 0.5), (0.6, 0.8, 0.7))
+POINTS = Line("", (2,), (0.9,), "#009e73", (0.8,), (1.0,), marker="D")
+SIZES = Axis("size", True, (1, 2, 4), ("1", "2", "4"))
+FIGURE = Figure("a", "A figure", "", SIZES, Axis("accuracy"), (NAMED, POINTS), (2, "here: 2"))
 
 
-def test_plotly_gets_the_band_the_line_and_the_error_bars():
-    drawn = plotly_figure(FIGURE)
-    band, gru, paper, hidden, _ = drawn["data"]
-    assert (band["x"], band["y"]) == ([1, 16, 16, 1], [1.0, 0.6, 0.4, 0.8])
-    assert band["fillcolor"] == "rgba(213,94,0,0.18)"
-    assert (gru["x"], gru["y"], gru["line"]["color"]) == ([1, 16], [0.9, 0.5], "#D55E00")
-    assert paper["error_y"]["array"] == [0.05]
-    assert paper["error_y"]["arrayminus"] == [0.1]
-    assert [trace["showlegend"] for trace in (band, gru, hidden)] == [False, True, False]
-    assert drawn["layout"]["annotations"][0]["x"] == pytest.approx(1.20412)  # log10(16)
-    assert drawn["layout"]["shapes"][0]["x0"] == 16
+def texts(svg):
+    return [element.text for element in ElementTree.fromstring(svg).iter() if element.text]
 
 
-def test_plotly_knows_every_property(content):
-    for figure in [FIGURE, *content.figures]:
-        go.Figure(plotly_figure(figure))  # raises at the first name or value it does not know
+@pytest.mark.parametrize("size", [CARD, WIDE])
+def test_names_axes_ticks_and_the_rule_are_written_as_text(size):
+    svg = draw(FIGURE, size)
+    assert {"<GRU> & $x$", "size", "accuracy", "1", "2", "4", "here: 2"} <= set(texts(svg))
+    assert f'viewBox="0 0 {size[0]} {size[1]}"' in svg
 
 
-def test_plotly_labels_are_text_and_not_markup():
-    assert plotly_figure(FIGURE)["data"][-1]["name"] == "_&lt;b&gt;$x^{$ 漢字 &amp; \\"
+def test_the_page_decides_the_colours_of_text_and_grid():
+    svg = draw(FIGURE)
+    colours = set(re.findall("#[0-9a-f]{6}", svg))
+    assert colours == {"#d55e00", "#009e73"}
+    assert "currentColor" in svg
+    assert "var(--faint)" in svg
 
 
-def test_files_are_pictures_with_title_note_and_legend():
-    files = draw_files(FIGURE)
-    assert Image.open(io.BytesIO(files["png"])).size == (1140, 780)
-    texts = re.findall(r"<!-- (.*?) -->", files["svg"].decode())
-    for text in (
-        "Accuracy: a title",
-        "preset quick; 20 epochs, 2 seeds",
-        "GRU",
-        "paper",
-        "largest",
-    ):
-        assert text in texts
-    assert "hidden" not in texts
+def test_the_same_figure_is_the_same_bytes():
+    assert draw(FIGURE) == draw(FIGURE)
+    assert draw(FIGURE) != draw(FIGURE._replace(lines=(NAMED._replace(y=(0.5, 0.8, 0.6)),)))
 
 
-@pytest.mark.parametrize("kind", ["accuracy", "lambda", "seconds", "violation"])
-def test_every_kind_of_figure_is_drawn_with_its_labels(content, kind):
-    figure = next(figure for figure in content.figures if figure.slug.startswith(kind))
-    texts = re.findall(r"<!-- (.*?) -->", draw_files(figure)["svg"].decode())
-    labels = {line.label for line in figure.lines if line.in_legend}
-    assert labels | set(figure.x.labels) | {figure.title, figure.x.title} <= set(texts)
+def test_numbers_of_the_axis_do_not_touch():
+    many = [2**k for k in range(14)]
+    axis = Axis("size", True, many, [f"{each:,}" for each in many])
+    svg = draw(FIGURE._replace(x=axis, lines=(Line("a" * 40, many, many, "#d55e00"),)))
+    shown = [text for text in texts(svg) if text.replace(",", "").isdecimal()]
+    assert "8,192" in shown
+    assert "4,096" not in shown
 
 
-def test_files_hold_the_colours_of_the_lines():
-    svg = draw_files(FIGURE)["svg"].decode().lower()
-    assert all(colour in svg for colour in ("#d55e00", "#0072b2", "#009e73"))
+def test_what_lies_outside_of_the_limits_does_not_stretch_the_figure():
+    limits = Axis("error", limits=(0.0, 1.0))
+    svg = draw(FIGURE._replace(y=limits, lines=(NAMED._replace(y=(0.5, 90.0, 800.0)),)))
+    assert "800" not in texts(svg)
+    assert "1.0" in texts(svg)
 
 
-def test_files_are_the_same_every_time():
-    assert draw_files(FIGURE) == draw_files(FIGURE)
+def test_a_line_has_a_range_where_runs_differ():
+    one, two = Stat(1.0, 1.0, 1.0), Stat(2.0, 1.5, 2.5, 0.5)
+    assert line_of({8: one}, "a", "#000000", "solid", "").low == ()
+    found = line_of({8: one, 16: two}, "a", "#000000", "solid", "")
+    assert (found.x, found.y, found.low, found.high) == ((8, 16), (1, 2), (1, 1.5), (1, 2.5))
+
+
+@pytest.mark.parametrize("places", [[], [5.0], [5.0, 5.0, 5.1], [0.0, 90.0, 99.0, 100.0]])
+def test_names_are_moved_apart_and_stay_inside(places):
+    found = apart(places, 10.0, 0.0, 100.0)
+    assert found == sorted(found)
+    assert all(b - a > 9.5 for a, b in pairwise(found))
+    assert all(-0.5 <= place <= 100.5 for place in found)

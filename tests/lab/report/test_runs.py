@@ -1,88 +1,110 @@
-"""Everything found is used or named with the reason why not."""
+"""Records are read with their logs and put together over seeds; what is damaged is named."""
 
 import json
-import re
 
 import pytest
 from lab.report.synthetic import log_rows, record, save
 
-from treefold.lab.report.runs import load_runs
+from treefold.lab.report.runs import Group, Run, Stat, load, stat
 
 
-def damage(folder, **changes):
-    """A record that is fine but for these entries."""
-    path = save(folder, record()) / "record.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+def test_numbers_are_means_with_the_deviation_of_several_runs():
+    assert stat([1.0, None, 3.0, float("nan"), "x", True]) == Stat(2.0, 1.0, 3.0, 2.0**0.5)
+    assert stat([5]) == Stat(5.0, 5.0, 5.0, None)
+    assert stat([]) is None
+    assert Stat(-2.984, -3.0, -2.9, 0.021).text(2) == "−2.98 ± 0.02"
 
 
-DAMAGES = {
-    "an empty name": ({"name": "/"}, "`name` is empty"),
-    "an accuracy in words": ({"metrics": {"accuracy@32": "high"}}, "'high' for `accuracy@32`"),
-    "accuracies without sizes": ({"metrics": {"accuracy": {"all": 1}}}, "numbers by set size"),
-    "sets of nothing": ({"metrics": {"accuracy": {"0": 1}}}, "numbers by set size"),
-    "one time for many": (
-        {"metrics": {"seconds_per_epoch_by_size": {"20": 3.5}}},
-        "3.5 for `20`; expected a list of seconds",
-    ),
-    "a bare published number": ({"reported": {"accuracy@32": 0.9}}, "expected value and source"),
-    "a published text": ({"reported": {"accuracy@32": {"value": "0.9"}}}, "'0.9' for `value`"),
-    "entries of the future": ({"colour": "red"}, r"unknown entries \['colour'\]"),
-    "another version": ({"version": 99}, "version 99"),
-}
+def test_seeds_of_one_recipe_are_one_group_and_other_recipes_are_not(tmp_path):
+    for seed in range(3):
+        save(tmp_path / str(seed), record("gru", seed))
+    longer = {"training.epochs": 90}
+    save(tmp_path / "longer", record("gru", 0, overrides=longer))
+    plain, changed = load(tmp_path)[0]
+    assert [run.record.seed for run in plain.finished] == [0, 1, 2]
+    assert plain.metric("accuracy@200") == stat([0.878, 0.88, 0.882])
+    assert plain.reported("accuracy@200") == Stat(
+        0.912, pytest.approx(0.907), pytest.approx(0.917), 0.005, "the paper's Table 2"
+    )
+    assert (plain.variant, changed.variant) == ("standard", "standard, training.epochs=90")
 
 
-@pytest.mark.parametrize(("changes", "reason"), DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_record_is_named_with_its_reason(tmp_path, changes, reason):
-    save(tmp_path / "good", record())
-    damage(tmp_path / "bad", **changes)
-    loaded = load_runs(tmp_path)
-    assert [run.place for run in loaded.runs] == ["good"]
-    (damaged,) = loaded.damaged
-    assert damaged.place == "bad/record.json"
-    assert re.search(reason, damaged.reason)
+def test_an_overridden_aggregator_is_a_row_of_that_aggregator(tmp_path):
+    save(tmp_path / "a", record("gru", overrides={"aggregator.name": "max"}))
+    (group,) = load(tmp_path)[0]
+    assert (group.row, group.style.label, group.variant) == ("max", "Max", "standard")
 
 
-def test_a_torn_record_is_named_without_the_folder_of_whoever_made_the_report(tmp_path):
-    (tmp_path / "torn").mkdir()
-    (tmp_path / "torn" / "record.json").write_text('{"name": ')
-    (damaged,) = load_runs(tmp_path).damaged
-    assert "record.json is not JSON" in damaged.reason
-    assert str(tmp_path) not in damaged.reason
+def test_the_reading_order_is_that_of_the_tables(groups):
+    main = [group for group in groups if group.experiment == "second-minimum"]
+    first = [group.row for group in main if group.preset == "standard"]
+    assert first == ["gru", "binary-gru-assoc", "binary-gru", "pna", "max", "sum"]
+    assert [group.anchor for group in groups[:2]] == ["records-1", "records-2"]
 
 
-@pytest.mark.parametrize("log", ["step,loss\n1,2\n", "epoch,loss\n1,2,3\n", "epoch\nfirst\n"])
-def test_a_damaged_log_costs_the_curves_and_not_the_results(tmp_path, log):
-    save(tmp_path / "run", record())
-    (tmp_path / "run" / "metrics.csv").write_text(log)
-    loaded = load_runs(tmp_path)
-    assert [run.log for run in loaded.runs] == [()]
-    assert [damaged.place for damaged in loaded.damaged] == ["run/metrics.csv"]
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"name": "second-minimum/gru", ', "is not JSON"),
+        ("[]", "has version None"),
+        (json.dumps({"version": 1, "name": "a/b"}), "lacks"),
+    ],
+)
+def test_a_damaged_record_costs_that_run_alone(tmp_path, text, words):
+    save(tmp_path / "good", record("gru"))
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "record.json").write_text(text)
+    groups, (damaged,) = load(tmp_path)
+    assert len(groups) == 1
+    assert damaged.startswith("bad: ")
+    assert words in damaged
 
 
-def test_logs_hold_finite_numbers_by_epoch(tmp_path):
-    save(tmp_path, record(), log_rows("gru", 2))
-    with (tmp_path / "metrics.csv").open("a") as log:
-        log.write("3,30,nan,,0.5,inf,0.25,0.125\n2,20,0,0,0,0,0,0.75\n")
-    (run,) = load_runs(tmp_path).runs
-    assert [row["epoch"] for row in run.log] == [1, 2, 3]
-    assert run.log[1]["law:swap"] == 0.75  # of an epoch that was logged twice, the later row
-    assert run.log[2].keys() == {
-        "epoch",
-        "seconds",
-        "train_accuracy",
-        "validation_accuracy",
-        "law:swap",
-    }
+def test_a_record_with_an_entry_of_another_kind_is_named(tmp_path):
+    path = save(tmp_path / "a", record("gru")) / "record.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "metrics": [1]}))
+    groups, (damaged,) = load(tmp_path)
+    assert groups == []
+    assert "metrics" in damaged
 
 
-def test_a_folder_without_runs_says_what_to_do(tmp_path):
-    with pytest.raises(ValueError, match=r"holds no record.json; train first, .*treefold sweep"):
-        load_runs(tmp_path)
-    with pytest.raises(ValueError, match="is not a folder"):
-        load_runs(tmp_path / "nowhere")
+def test_a_damaged_log_costs_its_curves_alone(tmp_path):
+    folder = save(tmp_path / "a", record("gru"), log_rows("gru", 5))
+    (folder / "metrics.csv").write_text("epoch,loss\n1\n")
+    (group,), (damaged,) = load(tmp_path)
+    assert "metrics.csv has 1 cells in line 2" in damaged
+    assert group.metric("accuracy@32")
+    assert group.logged("train_loss") == {}
 
 
-def test_a_run_whose_aggregator_was_changed_is_a_row_of_that_one(tmp_path):
-    save(tmp_path / "a", record("gru", overrides={"aggregator.name": "conjugated-sum"}))
-    (run,) = load_runs(tmp_path).runs
-    assert run.row == "conjugated-sum"
+def test_a_folder_without_records_says_how_to_make_some(tmp_path):
+    with pytest.raises(ValueError, match="train first, for example"):
+        load(tmp_path)
+    with pytest.raises(ValueError, match="give the folder that holds the runs"):
+        load(tmp_path / "nowhere")
+
+
+def run_with(**changes):
+    return Run(None, "", record("gru", **changes))
+
+
+def test_steps_are_counted_from_the_recipe_or_from_the_graphs():
+    assert run_with(epochs=60).steps == 60 * 256
+    graphs = {"num_graphs": {"train": 1000}}
+    recipe = {"training": {"batch_size": 64}}
+    assert run_with(epochs=10, metrics=graphs, recipe=recipe).steps == 160
+    assert run_with(recipe={}).steps == 0
+
+
+def test_a_machine_is_told_with_its_threads_and_if_it_was_busy():
+    hardware = {"cpu": "A Processor", "cores": 2, "accelerators": []}
+    assert run_with(hardware=hardware).machine == "A Processor, 2 cores"
+    busy = run_with(hardware={**hardware, "load": 5.0}, machine={"threads": 1})
+    assert busy.machine == "A Processor, 2 cores, 1 threads, busy"
+    assert run_with(hardware={}).machine == "a machine that is not recorded"
+
+
+def test_entries_by_size_are_put_together_over_seeds_and_repetitions():
+    found = [{"20": [1.0, 3.0], "100": [5.0], "x": 7}, {"20": 2.0}]
+    runs = [run_with(metrics={"by": each}) for each in found]
+    assert Group(runs).by_size("by") == {20: Stat(2.0, 1.0, 3.0, 1.0), 100: Stat(5.0, 5.0, 5.0)}

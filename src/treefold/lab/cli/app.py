@@ -228,7 +228,7 @@ def report(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Write a page, figures and tables from all records below a folder."""
+    """Write a page from all records below a folder, and print its table."""
     with as_one_line(debug):
         from treefold.lab.cli.reporting import report_runs
 

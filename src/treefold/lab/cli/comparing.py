@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING
 
 from treefold.lab.cli.commands import in_short, world_of
 from treefold.lab.cli.display import Display, Throttle, choose_display
-from treefold.lab.compare import (
-    Dataset,
-    Listener,
-    Onlooker,
-    Plan,
-    Row,
-    compare,
-    load_dataset,
-    write_page,
-)
+from treefold.lab.compare import Dataset, Listener, Onlooker, Plan, Row, compare, load_dataset
+from treefold.lab.report import write_comparison
 from treefold.lab.runs import FULL, Progress, Record
 
 if TYPE_CHECKING:
@@ -51,9 +43,7 @@ def compare_aggregators(
         compared = compare(found, plan, folder, world_of(machine), _listener(display))
     if compared.num_skipped:
         print(f"{compared.num_skipped} of {compared.num_runs} runs were finished before")
-    files = write_page(folder)
-    print(f"\n{files.table.read_text().partition('## Records')[0].strip()}\n")
-    print(f"the page is {files.page}")
+    write_comparison(folder)
     if compared.failed:
         raise RuntimeError(
             f"{len(compared.failed)} of {compared.num_runs} runs failed: "

@@ -10,7 +10,7 @@ from rich.console import Group
 USAGE, FAILED, STORAGE, INTERRUPTED = 2, 3, 4, 130
 EXTRAS = {
     "train": ("lightning_fabric", "safetensors", "numpy", "torchmetrics"),
-    "report": ("plotly", "matplotlib"),
+    "report": ("jinja2", "matplotlib"),
     "graphs": ("networkx",),
     "ray": ("ray", "pyarrow"),
 }

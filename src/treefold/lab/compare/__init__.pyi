@@ -1,4 +1,3 @@
-from .advice import pick as pick
 from .collected import Collected as Collected
 from .collected import collect as collect
 from .collected import collect_splits as collect_splits
@@ -9,7 +8,6 @@ from .dataset import Dataset as Dataset
 from .dataset import dataset_of as dataset_of
 from .dataset import load_dataset as load_dataset
 from .network import SmallGNN as SmallGNN
-from .page import write_page as write_page
 from .plan import EPOCHS as EPOCHS
 from .plan import Budget as Budget
 from .plan import Plan as Plan

@@ -1,5 +1,6 @@
-"""Reports: from records to one page, figures and a table; readable and made without torch."""
+"""Reports: one page from the records of many runs, made without torch."""
 
-import lazy_loader
+from treefold.lab.report.comparison import Comparison, write_comparison
+from treefold.lab.report.report import write_report
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = ["Comparison", "write_comparison", "write_report"]

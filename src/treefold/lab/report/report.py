@@ -1,47 +1,64 @@
-"""From a folder of runs to a report: read, say, draw, and write all of it."""
+"""From a folder of runs to one page that needs nothing else, and a table for the terminal."""
 
-from dataclasses import dataclass
+import os
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
-from treefold.atomic import storage_errors, write_atomically
-from treefold.lab.report.content import Content, read_content
-from treefold.lab.report.draw_matplotlib import draw_files
-from treefold.lab.report.markdown import report_markdown
-from treefold.lab.report.page import page_html
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
 
-PAGE, TABLE, FIGURES = "report.html", "table.md", "figures"
+from treefold.atomic import write_atomically
+from treefold.lab.report.draw import CARD, WIDE, draw
+from treefold.lab.report.runs import load
+from treefold.lab.report.sections import Section, report_page
+from treefold.lab.report.tables import Table
 
-
-@dataclass(frozen=True)
-class ReportFiles:
-    """Where the parts of a report lie."""
-
-    page: Path
-    table: Path
-    figures: tuple[Path, ...]
+HERE = Path(__file__).parent
+_STYLES = {"best": "bold", "second": "underline"}
 
 
-def write_report(runs: Path, out: Path) -> ReportFiles:
-    """Write `report.html`, `table.md` and `figures/` into `out`, from every record below `runs`.
+def write_report(runs: Path, out: Path) -> Path:
+    """Write `report.html` into `out` from every record below `runs`, and print its table.
 
     The same records give the same bytes. A folder without records is a ValueError.
     """
-    return write_content(read_content(runs), out, PAGE, TABLE)
+    return write_page(report_page(*load(runs)), out / "report.html")
 
 
-def write_content(content: Content, out: Path, page_name: str, table_name: str) -> ReportFiles:
-    """Write a page, the same in Markdown, and `figures/` into `out`."""
-    page, table = page_html(content, out), report_markdown(content, out)
-    drawn = {
-        out / FIGURES / f"{figure.slug}.{kind}": data
-        for figure in content.figures
-        for kind, data in draw_files(figure).items()
-    }
-    with storage_errors(out):
-        (out / FIGURES if drawn else out).mkdir(parents=True, exist_ok=True)
-    # The page last: what it links to is there before it is.
-    for path, data in drawn.items():
-        write_atomically(path, data)
-    write_atomically(out / table_name, table.encode())
-    write_atomically(out / page_name, page.encode())
-    return ReportFiles(out / page_name, out / table_name, tuple(drawn))
+def write_page(page: Section, path: Path) -> Path:
+    """Write a page to a file that loads nothing, then print its first table and its path."""
+
+    def address(folder: Path) -> str:
+        return quote(os.path.relpath(folder.resolve(), path.parent.resolve()), safe="/,=+")
+
+    options: dict[str, Any] = {"loader": FileSystemLoader(HERE), "undefined": StrictUndefined}
+    template = Environment(autoescape=True, trim_blocks=True, **options).get_template("page.html")
+    tools = {"draw": draw, "wide": WIDE, "card": CARD, "address": address}
+    html = template.render(page=page, css=(HERE / "page.css").read_text(), **tools)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, html.encode(errors="replace"))
+    console, tables = Console(highlight=False, markup=False), [*page.tables]
+    if page.sentence:
+        console.print(f"\n{page.sentence}\n")
+    tables += [table for section in page.parts for table in section.tables]
+    if table := next(filter(None, tables), None):
+        console.print(_grid(table))
+    console.print(f"the page is {path}", soft_wrap=True)
+    return path
+
+
+def _grid(table: Table) -> Grid:
+    """The first columns of a table, for a terminal."""
+    shown = table.columns[: table.short]
+    grid = Grid(title=Text(table.title), title_justify="left", box=None, pad_edge=False)
+    for column in shown:
+        head = f"{column.over}\n{column.head}" if any(each.over for each in shown) else column.head
+        grid.add_column(Text(head), justify="right" if column.number else "left", overflow="fold")
+    for row in table.rows():
+        words = [c.text if "±" in c.small else f"{c.text} {c.small}" for c in row[: len(shown)]]
+        marks = [_STYLES.get(c.mark, "") for c in row]
+        grid.add_row(*(Text(*each) for each in zip(words, marks, strict=False)))
+    return grid

@@ -1,104 +1,195 @@
-"""Runs as the report sees them: records with their training logs, and what could not be read."""
+"""Runs as a report sees them: records with their logs, put together over their seeds."""
 
 import csv
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
-from treefold.lab.report.checks import check_record, is_finite
-from treefold.lab.runs import LOG_FILE, RECORD_FILE, MetricsLog, Record, find_runs
+from treefold.lab.report.names import PRESETS, STYLES, TITLES, source_in_words, style_of
+from treefold.lab.runs import MetricsLog, Record, find_runs
 
 
-@dataclass(frozen=True)
-class Run:
-    """One run: `place` is its folder as seen from the folder that was searched."""
+class Stat(NamedTuple):
+    """One number from several runs, or a published one; the deviation needs two runs."""
+
+    mean: float
+    low: float
+    high: float
+    deviation: float | None = None
+    source: str = ""
+
+    def text(self, digits: int) -> str:
+        """The mean, with the standard deviation where it is known."""
+        words = f"{self.mean:.{digits}f}".replace("-", "−")
+        return words if self.deviation is None else f"{words} ± {self.deviation:.{digits}f}"
+
+
+def stat(values: Iterable[Any]) -> Stat | None:
+    """The finite numbers among the values as one; None if there are none."""
+    found = [float(value) for value in values if is_number(value)]
+    if not found:
+        return None
+    deviation = statistics.stdev(found) if len(found) > 1 else None
+    return Stat(statistics.fmean(found), min(found), max(found), deviation)
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Return if it can be averaged and drawn."""
+    return isinstance(value, int | float) and value is not True and abs(value) < math.inf
+
+
+class Run(NamedTuple):
+    """A run: its folder, also as seen from the folder searched, its record and its log."""
 
     folder: Path
     place: str
     record: Record
-    log: tuple[Mapping[str, float], ...] = ()
-
-    @property
-    def experiment(self) -> str:
-        """The part of the name before the slash."""
-        return self.record.name.partition("/")[0]
-
-    @property
-    def row(self) -> str:
-        """Which row of the experiment's table: the part of the name after the slash.
-
-        A run whose aggregator was changed is a row of that aggregator.
-        """
-        experiment, _, row = self.record.name.partition("/")
-        return str(self.record.overrides.get("aggregator.name") or row or experiment)
-
-    @property
-    def finished(self) -> bool:
-        """Whether its numbers are results."""
-        return self.record.status == "finished"
+    log: Sequence[Mapping[str, Any]] = ()
 
     def option(self, part: str, name: str) -> Any:
         """An entry of the recipe, such as `("task", "bits")`; None where it has none."""
         entries = self.record.recipe.get(part)
         return entries.get(name) if isinstance(entries, dict) else None
 
+    @property
+    def steps(self) -> int:
+        """The optimizer steps it took; 0 where the record does not tell."""
+        graphs = self.record.metrics.get("num_graphs")
+        num = graphs.get("train") if isinstance(graphs, dict) else self.option("task", "num_train")
+        batch = self.option("training", "batch_size")
+        known = is_number(num) and is_number(batch) and batch > 0
+        return self.record.epochs * math.ceil(num / batch) if known else 0
 
-@dataclass(frozen=True)
-class Damaged:
-    """A file that could not be read, and why."""
-
-    place: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """All that was found below a folder."""
-
-    runs: tuple[Run, ...]
-    damaged: tuple[Damaged, ...]
+    @property
+    def machine(self) -> str:
+        """What it was timed on: times of other machines, or of busy ones, do not compare."""
+        found = {**self.record.hardware, **self.record.machine}
+        words = [str(found[key]) for key in ("cpu", "accelerators") if found.get(key)]
+        words += [f"{found[key]} {key}" for key in ("cores", "threads") if found.get(key)]
+        load, cores = found.get("load"), found.get("cores")
+        busy = is_number(load) and is_number(cores) and load > cores
+        return ", ".join([*words, *["busy"] * busy]) or "a machine that is not recorded"
 
 
-def load_runs(folder: Path) -> Loaded:
-    """Every run below `folder`; a damaged record costs that run, a damaged log only its curves."""
+class Group:
+    """All runs of one recipe, which differ in their seeds; numbers are of finished ones alone.
+
+    `row` is the aggregator or a name for a variant of it, `changes` what the command line changed
+    in the preset, `weight` the λ of a sweep, `anchor` its place in the list of records.
+    """
+
+    def __init__(self, runs: Sequence[Run], anchor: str = "") -> None:
+        record, option = runs[0].record, runs[0].option
+        self.runs, self.anchor, self.preset = runs, anchor, record.preset
+        self.finished = [run for run in runs if run.record.status == "finished"]
+        self.changes = dict(sorted(record.overrides.items()))
+        row = self.changes.pop("aggregator.name", None)
+        self.experiment, _, rest = record.name.partition("/")
+        self.row = str(row or rest or self.experiment)
+        changed = (f"{key}={value}" for key, value in self.changes.items())
+        self.variant = ", ".join((self.preset, *changed))
+        options = option("aggregator", "options")
+        found = options.get("associativity") if isinstance(options, dict) else None
+        swept = self.experiment.endswith("-lambda") and is_number(found)
+        self.weight: float | None = found if swept else None
+        self.style = style_of(self.row, str(option("aggregator", "name")), self.weight)
+        names = dict.fromkeys(name for run in self.finished for name in run.record.metrics)
+        self.scores = [name for name in names if "@" in name and self.metric(name)]
+        self.scores += [f"seconds_per_epoch@{n}" for n in self.by_size("seconds_per_epoch_by_size")]
+
+    def metric(self, name: str) -> Stat | None:
+        """A metric over the seeds, such as `accuracy@200` or `seconds_per_epoch@200`."""
+        if name.startswith("seconds_per_epoch@"):
+            return self.by_key("seconds_per_epoch_by_size").get(name.partition("@")[2])
+        return stat(run.record.metrics.get(name) for run in self.finished)
+
+    def reported(self, name: str) -> Stat | None:
+        """The published value of a metric."""
+        found = (run.record.reported.get(name) for run in self.runs)
+        entry: dict[str, Any] = next((each for each in found if isinstance(each, dict)), {})
+        value, spread = (entry.get(key) for key in ("value", "spread"))
+        if not is_number(value):
+            return None
+        known = spread if is_number(spread) else None
+        ends = value - (known or 0), value + (known or 0)
+        return Stat(value, *ends, known, source_in_words(str(entry.get("source", ""))))
+
+    def by_key(self, name: str) -> dict[str, Stat]:
+        """A metric with entries, such as by set size, over the seeds and repetitions."""
+        values: dict[str, list[Any]] = defaultdict(list)
+        for found in (run.record.metrics.get(name) for run in self.finished):
+            for key, value in found.items() if isinstance(found, dict) else ():
+                values[key] += value if isinstance(value, list) else [value]
+        return {key: each for key in values if (each := stat(values[key]))}
+
+    def by_size(self, name: str) -> dict[int, Stat]:
+        """A metric by set size, the smallest first."""
+        found = {int(key): each for key, each in self.by_key(name).items() if key.isdecimal()}
+        return {size: found[size] for size in sorted(found) if size > 0}
+
+    def logged(self, column: str) -> dict[int, Stat]:
+        """A column of the logs by epoch."""
+        values: dict[int, list[Any]] = defaultdict(list)
+        for row in (row for run in self.finished for row in run.log):
+            values[int(row["epoch"])].append(row.get(column))
+        return {epoch: each for epoch in sorted(values) if (each := stat(values[epoch]))}
+
+
+def load(folder: Path) -> tuple[list[Group], list[str]]:
+    """The groups below a folder in reading order, and what could not be read and why.
+
+    A damaged record costs that run alone, a damaged log its curves alone.
+    """
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder; give the folder that holds the runs")
-    runs, damaged = [], []
-    for path in find_runs(folder):
-        place = path.relative_to(folder).as_posix()
-        try:
-            record = Record.read(path)
-            check_record(record)
-        except (ValueError, TypeError, OSError, RecursionError) as error:
-            damaged.append(Damaged(f"{place}/{RECORD_FILE}", _reason(error, path)))
-            continue
-        try:
-            log = _read_log(path)
-        except (ValueError, TypeError, OSError, csv.Error) as error:
-            damaged.append(Damaged(f"{place}/{LOG_FILE}", _reason(error, path)))
-            log = ()
-        runs.append(Run(path, place, record, log))
-    if not runs and not damaged:
+    damaged: list[str] = []
+    by_recipe: dict[str, list[Run]] = defaultdict(list)
+    for run in sorted(_runs(folder, damaged), key=lambda run: (run.record.seed, run.place)):
+        recipe = {key: value for key, value in run.record.recipe.items() if key != "seed"}
+        told = [run.record.name, run.record.preset, recipe, run.record.overrides]
+        # Scores may be put together wherever they were made, times only if made on one machine.
+        told += [run.machine] if "seconds_per_epoch_by_size" in run.record.metrics else []
+        by_recipe[json.dumps(told, sort_keys=True)].append(run)
+    if not by_recipe and not damaged:
         raise ValueError(
-            f"{folder} holds no {RECORD_FILE}; train first, for example with "
+            f"{folder} holds no record.json; train first, for example with "
             f"`treefold sweep second-minimum --preset quick --out {folder}`"
         )
-    return Loaded(tuple(runs), tuple(damaged))
+    groups = sorted(map(Group, by_recipe.values()), key=_reading_order)
+    return [Group(g.runs, f"records-{number}") for number, g in enumerate(groups, 1)], damaged
 
 
-def _read_log(folder: Path) -> tuple[Mapping[str, float], ...]:
-    """The finite numbers of metrics.csv; of an epoch that was logged twice, the later row."""
-    rows = [
-        {name: float(cell) for name, cell in row.items() if is_finite(cell)}
-        for row in MetricsLog.read(folder)
-    ]
-    if any("epoch" not in row for row in rows):
-        raise ValueError("has rows without a number for `epoch`; correct or remove the file")
-    by_epoch = {row["epoch"]: row for row in rows}
-    return tuple(by_epoch[epoch] for epoch in sorted(by_epoch))
+def _runs(folder: Path, damaged: list[str]) -> Iterator[Run]:
+    def read(part: Callable[[Path], Any], path: Path) -> Any:
+        try:
+            return part(path)
+        except (ValueError, TypeError, OSError, RecursionError, csv.Error) as error:
+            damaged.append(f"{path.relative_to(folder)}: {str(error).replace(f'{path}/', '')}")
+
+    for path in find_runs(folder):
+        if record := read(_record, path):
+            log = [row for row in read(MetricsLog.read, path) or () if is_number(row.get("epoch"))]
+            yield Run(path, path.relative_to(folder).as_posix(), record, log)
 
 
-def _reason(error: Exception, folder: Path) -> str:
-    # The page says where the file is in words that do not depend on who made it.
-    return str(error).replace(f"{folder}/", "") or type(error).__name__
+def _record(path: Path) -> Record:
+    """A record, or a ValueError that names the first entry that a report cannot use."""
+    record, words = Record.read(path), ("name", "preset", "status")
+    entries = ("recipe", "overrides", "reported", "metrics", "hardware", "machine")
+    kinds = {**dict.fromkeys(words, str), **dict.fromkeys(entries, dict), "epochs": int}
+    for name, kind in {**kinds, "seed": int, "departures": list}.items():
+        if not isinstance(value := getattr(record, name), kind):
+            raise ValueError(f"`{name}` is {value!r:.60}; restore the record or run again")
+    return record
+
+
+def _reading_order(group: Group) -> tuple[Any, ...]:
+    names = (group.experiment, group.preset, group.row)
+    place = {name: number for number, name in enumerate((*TITLES, *PRESETS, *STYLES))}
+    experiment, preset, row = (place.get(name, 99) for name in names)
+    weight = -(group.weight or 0)
+    return experiment, names[0], bool(group.changes), preset, group.variant, weight, row, names

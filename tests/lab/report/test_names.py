@@ -1,0 +1,59 @@
+"""One table says what an aggregator is called and how it looks."""
+
+import re
+
+import pytest
+
+from treefold.lab.report.names import (
+    NAMES,
+    STYLES,
+    power_of_ten,
+    scale,
+    slug_of,
+    source_in_words,
+    style_of,
+    title_of,
+)
+
+
+def test_every_colour_reads_on_white_and_on_black():
+    for style in STYLES.values():
+        assert re.fullmatch("#[0-9a-f]{6}", style.colour), style
+        red, green, blue = (int(style.colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
+        assert 0.1 < 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.75, style
+
+
+def test_names_are_told_apart():
+    assert len({style.label for style in STYLES.values()}) == len(STYLES)
+
+
+def test_an_unknown_row_keeps_its_colour_and_has_the_kind_of_its_aggregator():
+    assert style_of("mine") == style_of("mine")
+    assert style_of("mine").kind == "other"
+    assert style_of("mine", "gated-selection").kind == "LCM"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(1.0, "1"), (0.001, "10⁻³"), (1e-7, "10⁻⁷"), (0.5, "0.5"), (0.0, "0")]
+)
+def test_weights_are_powers_of_ten(value, words):
+    assert power_of_ten(value) == words
+    assert style_of("row", "binary-gru-assoc", value).label == f"λ = {words}"
+
+
+def test_a_scale_goes_from_dark_to_light():
+    assert [scale(place) for place in (0.0, 1.0)] == ["#482878", "#a5c82a"]
+
+
+def test_sources_are_told_in_words():
+    assert source_in_words("tab:pna_table") == "the paper's Table 1"
+    assert source_in_words("fig:something_new") == "the paper"
+    assert source_in_words("OGB leaderboard, PNA") == "OGB leaderboard, PNA"
+    assert source_in_words("") == "source not recorded"
+    assert not [words for words in NAMES["sources"].values() if re.search(r"\w:\w", words)]
+
+
+def test_what_nobody_knows_is_called_by_its_name():
+    assert title_of("second-minimum") == "Second minimum"
+    assert title_of("mine") == "mine"
+    assert slug_of("Accuracy", "a/b, c=1") == "accuracy-a-b-c-1"
