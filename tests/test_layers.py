@@ -40,20 +40,19 @@ MAY_IMPORT = {
         *{"algebra", "fold", "operators", "aggr"},
     },
     "lab.runs": {
-        *{"torch", "numpy", "lightning_fabric", "torchmetrics", "treefold"},
+        *{"torch", "numpy", "filelock", "lightning_fabric", "torchmetrics", "treefold"},
         *{"algebra", "fold", "operators", "aggr", "lab.tasks"},
     },
     "lab.networks": {
         *{"torch", "torch_geometric", "algebra", "fold", "operators", "aggr", "lab.tasks"},
     },
     "lab.experiments": {
-        *{"torch", "algebra", "fold", "operators", "aggr", "distributed"},
+        *{"torch", "torchmetrics", "algebra", "fold", "operators", "aggr", "distributed"},
         *{"lab.tasks", "lab.networks", "lab.runs"},
     },
     "lab.report": {"numpy", "plotly", "matplotlib", "lab.runs"},
     "lab.compare": {
-        *{"torch", "torch_geometric", "torchmetrics", "algebra", "fold", "operators", "aggr"},
-        *{"lab.tasks", "lab.runs", "lab.networks", "lab.experiments", "lab.report"},
+        *{"aggr", "lab.tasks", "lab.runs", "lab.experiments", "lab.report"},
     },
     "lab.cli": {
         *{"torch", "cyclopts", "rich", "submitit", *ROOMS},

@@ -78,6 +78,20 @@ def test_the_sweep_has_every_lambda_of_the_paper():
     assert len({row.name for row in rows}) == 8
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_associativity_loss_at_the_paper_s_scale_departs_in_training_alone(preset):
+    rows = find_experiment("second-minimum-associativity", preset)
+    assert [row.aggregator for row in rows] == [
+        AggregatorChoice("binary-gru"),
+        *(AggregatorChoice("binary-gru-assoc", {"associativity": 10.0**-n}) for n in (0, 2, 4)),
+    ]
+    for row in rows:
+        assert not any("aggregator" in departure for departure in row.departures)
+        lcm = aggregator(row.aggregator.name, 4, **row.aggregator.options)
+        assert (lcm.bracketing, lcm.sampling) == ("balanced", Sampling(None, "sum"))
+    assert [bool(row.reported) for row in rows] == [True, True, False, False]
+
+
 def test_ablations_differ_in_their_aggregator_alone_and_can_be_built():
     whole = find_experiment("second-minimum/gated-selection", "smoke")[0]
     rows = find_experiment("generalisation", "smoke")

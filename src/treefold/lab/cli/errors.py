@@ -9,7 +9,7 @@ from rich.console import Group
 
 USAGE, FAILED, STORAGE, INTERRUPTED = 2, 3, 4, 130
 EXTRAS = {
-    "train": ("lightning_fabric", "safetensors", "numpy", "torchmetrics"),
+    "train": ("lightning_fabric", "filelock", "safetensors", "numpy", "torchmetrics"),
     "report": ("plotly", "matplotlib"),
     "graphs": ("networkx",),
     "ray": ("ray", "pyarrow"),

@@ -1,4 +1,4 @@
-"""Which aggregator to pick and why: the paper's advice to practitioners, asked of the numbers."""
+"""The aggregator to pick, and why: the paper's advice to practitioners, checked on these runs."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ UNLAWFUL = 0.05
 
 
 def pick(results: Results) -> Result:
-    """Of those that are not clearly worse than the best on validation, the fastest."""
+    """The fastest of those that are not clearly worse than the best on validation."""
     rivals = results.rivals(results.ranked[0])
     return min(rivals, key=lambda row: row.epoch_seconds.mean)
 
@@ -36,12 +36,12 @@ def advice(results: Results) -> list[Paragraph]:
         _overfitting(results),
         _laws(results),
     ]
-    told = tuple(point for point in points if point)
+    found = tuple(point for point in points if point)
     opening: Text = ("The paper's advice to practitioners (its conclusions), asked of these runs:",)
     cautions = _cautions(results)
     return [
         Paragraph(_choice(results)),
-        *([Paragraph(opening, told)] if told else []),
+        *([Paragraph(opening, found)] if found else []),
         *([Paragraph(joined(cautions))] if cautions else []),
     ]
 
@@ -58,7 +58,7 @@ def _choice(results: Results) -> Text:
         reason = (
             f"its validation {_score(results, chosen.val)} is not clearly worse than the best, "
             f"{mean_and_deviation(best.val)} of {best.label}, and of all that are not it is the "
-            f"fastest: {chosen.epoch_seconds.mean:.3g} s an epoch, {best.label} takes "
+            f"fastest: {chosen.epoch_seconds.mean:.3g} s per epoch, {best.label} takes "
             f"{times:.1f} times as long."
         )
     return (*head, reason, f" On the test it has {_score(results, chosen.test)}.")
@@ -159,27 +159,27 @@ def _laws(results: Results) -> Text | None:
 
 
 def _cautions(results: Results) -> list[Text]:
-    told: list[Text] = []
+    found: list[Text] = []
     single = [row for row in results.rows if row.val.count == 1]
     if single:
         whose = "" if len(single) == len(results.rows) else f" for {_names(single)}"
-        told.append((f"One seed only{whose}: chance may have chosen; use --seeds 3 or more.",))
+        found.append((f"One seed only{whose}: chance may have chosen; use --seeds 3 or more.",))
     few = [name for name in ("val", "test") if results.facts["answers"][name] < FEW_ANSWERS]
     for name in few:
         count = results.facts["answers"][name]
-        told.append((f"{name} has only {counted(count, 'answer')}, so that its scores are rough.",))
+        found.append((f"{name} has only {counted(count, 'answer')}: its scores are rough.",))
     best = results.ranked[0]
     if results.constant is not None:
         lead = results.gain(best.test.mean) - results.gain(results.constant.mean)
         if lead <= 2 * (best.test.deviation or 0.0):
-            told.append(
+            found.append(
                 (
                     f"{best.label} is {'hardly better' if lead > 0 else 'no better'} than a "
                     f"constant answer ({results.constant.mean:.3f}) on the test: the budget may be "
                     "too small, or there is nothing to learn here.",
                 )
             )
-    return told
+    return found
 
 
 def _named(results: Results, name: str) -> Result | None:

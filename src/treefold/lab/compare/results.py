@@ -1,4 +1,4 @@
-"""What the finished runs of a comparison say, aggregator by aggregator."""
+"""The results of the finished runs of a comparison, aggregator by aggregator."""
 
 import math
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from treefold.lab.tasks import SPLITS
 
 LAW = "law:"
 STUDENT = {2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23}
-"""How many standard errors two means must be apart for their difference to count, by how many runs
-there are beyond two: Student's t at 95 %. For more runs, the last."""
+"""Standard errors that two means must be apart for their difference to count, by the number of runs
+beyond two: Student's t at 95 %. For more runs, the last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +30,12 @@ class Result:
 
     @property
     def label(self) -> str:
-        """What it is called on the page."""
+        """Its name on the page."""
         return self.style.label
 
     @property
     def fixed(self) -> bool:
-        """Whether nothing of it is learned."""
+        """True if nothing of it is learned."""
         return self.style.kind == "fixed"
 
 
@@ -47,16 +47,16 @@ class Results:
     facts: dict[str, Any]
     """Of the dataset."""
     constant: Spread | None
-    """What a constant answer scores on the test."""
+    """The score of a constant answer on the test."""
 
     @property
     def metric(self) -> str:
-        """What is scored: accuracy, roc-auc or mae."""
+        """The score: accuracy, roc-auc or mae."""
         return str(self.facts["metric"])
 
     @property
     def highest(self) -> bool:
-        """Whether a higher score is the better one."""
+        """True if a higher score is the better one."""
         return self.metric != "mae"
 
     @cached_property
@@ -69,7 +69,7 @@ class Results:
         return score if self.highest else -score
 
     def clearly_better(self, one: Spread, other: Spread) -> bool:
-        """Whether the difference is more than chance between seeds, or an answer or two, makes."""
+        """True if the difference is more than chance between seeds, or two answers, would make."""
         difference = self.gain(one.mean) - self.gain(other.mean)
         error = standard_error(one, other)
         if error is None:
@@ -90,17 +90,25 @@ class Results:
         ]
 
     def _answers(self, count: int) -> float:
-        """What so many answers of the smaller of val and test make in accuracy."""
+        """The accuracy that so many answers of the smaller of val and test make."""
         if self.metric != "accuracy":
             return 0.0
         return count / min(int(self.facts["answers"][name]) for name in ("val", "test"))
 
 
 def standard_error(one: Spread, other: Spread) -> float | None:
-    """Of the difference of two means; None where one of them is a single run."""
+    """The standard error of a difference of two means; None where one of them is a single run."""
     if one.deviation is None or other.deviation is None:
         return None
     return math.hypot(one.deviation / one.count**0.5, other.deviation / other.count**0.5)
+
+
+def facts_of(recipe: dict[str, Any]) -> dict[str, Any]:
+    """The facts about the data set, from a recipe of today or of an earlier treefold."""
+    facts: dict[str, Any] | None = recipe.get("dataset") or recipe.get("task", {}).get("facts")
+    if facts is None:
+        raise ValueError("a run in this folder is not of a comparison; give another folder")
+    return facts
 
 
 def read_results(groups: Sequence[Group], styles: dict[str, Style]) -> Results | None:
@@ -109,12 +117,12 @@ def read_results(groups: Sequence[Group], styles: dict[str, Style]) -> Results |
     rows = tuple(filter(None, (_result(group, styles[group.row]) for group in finished)))
     if not rows:
         return None
-    facts = rows[0].group.runs[0].record.recipe["dataset"]
+    facts = facts_of(rows[0].group.runs[0].record.recipe)
     return Results(rows, facts, rows[0].group.metric(f"constant_{facts['metric']}"))
 
 
 def _result(group: Group, style: Style) -> Result | None:
-    metric = group.runs[0].record.recipe["dataset"]["metric"]
+    metric = facts_of(group.runs[0].record.recipe)["metric"]
     spreads = [group.metric(f"{metric}@{split}") for split in SPLITS]
     seconds, memory = group.metric("seconds_per_epoch"), group.metric("step_memory")
     if None in spreads or seconds is None or memory is None:

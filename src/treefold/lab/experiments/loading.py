@@ -6,7 +6,8 @@ from torch import nn
 
 from treefold.checkpoints import Checkpoint, CheckpointStore
 from treefold.lab.experiments.build import build_model
-from treefold.lab.experiments.recipe import Experiment, experiment_from_recipe
+from treefold.lab.experiments.catalogue import experiment_from_recipe, runner_of
+from treefold.lab.experiments.recipe import Experiment
 from treefold.lab.experiments.trainer import CHECKPOINTS
 from treefold.lab.runs import Record, restore
 
@@ -45,7 +46,7 @@ def best_model(folder: Path, experiment: Experiment) -> nn.Module:
 
 
 def names_checkpoint(path: Path) -> bool:
-    """Whether a path is that of a file among a run's checkpoints."""
+    """True for the path of a file among a run's checkpoints."""
     return path.parent.name == CHECKPOINTS and path.is_file()
 
 
@@ -69,7 +70,7 @@ def experiment_of(record: Record) -> Experiment:
 
 
 def _restored(checkpoint: Checkpoint, experiment: Experiment) -> nn.Module:
-    model = _typed_as(checkpoint, build_model(experiment))
+    model = _typed_as(checkpoint, build_model(runner_of(experiment, seed=0)))
     restore(checkpoint, rng=False, model=model)
     return model.eval()
 

@@ -1,4 +1,4 @@
-"""Runs on multisets: shuffled batches, bits as answers, an accuracy for each size of sets."""
+"""The runner of multisets: shuffled batches, bits as answers, an accuracy for each size."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from treefold.aggr import aggregator
 from treefold.fold import TableRows
-from treefold.lab.experiments.task_runner import Folded, Routine
+from treefold.lab.experiments.task_runner import Folded, TaskRunner
 from treefold.lab.networks import OracleNetwork, SetNetwork
 from treefold.lab.runs import loss_and_correct, score, some_examples
 from treefold.lab.tasks import SetData, SetTask
 
 
 class Balanced(NamedTuple):
-    """The case of sets of a size whose answers are spread evenly."""
+    """The case of sets of a size whose answers are distributed evenly."""
 
     size: int
 
@@ -25,7 +25,7 @@ Case: TypeAlias = int | Balanced
 ORACLE = "oracle"
 
 
-class SetRoutine(Routine):
+class SetRunner(TaskRunner):
     """A task on multisets; the best checkpoint answers the most validation sets."""
 
     chosen_by = "validation_accuracy"
@@ -63,15 +63,15 @@ class SetRoutine(Routine):
         loss, accuracy = score(model, self.validation.to(device), self._elements)
         return {"validation_loss": loss, "validation_accuracy": accuracy}
 
-    def folded(self, model: nn.Module, device: torch.device) -> Folded | None:
+    def folded(self, model: nn.Module, device: torch.device) -> Sequence[Folded]:
         """The aggregator, with embeddings of some validation sets."""
         if not isinstance(model, SetNetwork):
-            return None
+            return ()
         data: SetData = some_examples(self.validation, device)
-        return Folded(model.aggregator, TableRows(model.table(), data.values), data.groups)
+        return (Folded(model.aggregator, TableRows(model.table(), data.values), data.groups),)
 
     def cases(self, wanted: str | None = None) -> Sequence[Case]:
-        """Sizes of sets, of uniform integers and of evenly spread answers."""
+        """Sizes of sets, of uniform integers and of evenly distributed answers."""
         if wanted:
             return parse_cases(wanted)
         evaluation = self.experiment.evaluation

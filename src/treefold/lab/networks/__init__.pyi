@@ -14,4 +14,6 @@ from .readouts import AggregatorReadout as AggregatorReadout
 from .readouts import SizedSet2Set as SizedSet2Set
 from .set_network import OracleNetwork as OracleNetwork
 from .set_network import SetNetwork as SetNetwork
+from .small_gnn import SmallGNN as SmallGNN
+from .small_gnn import small_network as small_network
 from .tower_conv import TowerConv as TowerConv

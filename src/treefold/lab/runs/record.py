@@ -1,4 +1,4 @@
-"""A record: what a run was, and what came of it. One JSON file, readable without torch."""
+"""A record: the recipe and the results of a run. One JSON file, readable without torch."""
 
 import dataclasses
 import datetime
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from treefold.atomic import storage_errors, write_atomically
-from treefold.plain import decode, encode
 from treefold.lab.runs.provenance import commit, hardware, versions
+from treefold.plain import decode, encode
 
 _log = logging.getLogger("treefold")
 
 RECORD_FILE = "record.json"
 VERSION = 1
 _RETIRED = (("task", "max_evaluation_size"),)
-"""Part and name of what old recipes hold though it never decided anything: left out where a record
-is read, so that the old and the new record of a recipe are the same."""
+"""Part and name of entries of old recipes that never decided anything: left out where a record is
+read, to make the old and the new record of a recipe the same."""
 
 Status: TypeAlias = Literal["running", "stopped", "finished", "failed"]
 
@@ -39,7 +39,7 @@ class Record:
     `recipe` is the whole recipe with all defaults filled in; `overrides` is what the command line
     changed in the preset. `reported` holds the published numbers to compare with, by metric, each
     with its source; `departures` says where the recipe leaves the published one. `machine` is the
-    device, precision, processes and threads; records from before it was kept have none.
+    device, precision, processes and threads; older records have none.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Record:
 
     @classmethod
     def read(cls, folder: Path) -> "Record":
-        """Read a run folder's `record.json`, or a ValueError that says what is wrong with it."""
+        """Read a run folder's `record.json`; a ValueError names the fault of one that cannot be read."""
         path = folder / RECORD_FILE
         try:
             found = decode(json.loads(path.read_text(encoding="utf-8")))
@@ -124,23 +124,27 @@ def _without_retired(recipe: Any) -> Any:
     return recipe
 
 
-def found_record(folder: Path) -> Record | None:
-    """The record of a run folder, if it has one; a damaged one is set aside, with a warning."""
+def sound_record(folder: Path) -> Record | None:
+    """The record of a run folder; None if it has none, or a damaged one."""
     if not (folder / RECORD_FILE).exists():
         return None
     try:
         return Record.read(folder)
-    except DamagedRecord as damage:
-        _log.warning("%s; it is now called %s", damage, set_aside(folder).name)
+    except DamagedRecord:
         return None
 
 
-def set_aside(folder: Path) -> Path:
-    """Rename a run's damaged record, so that another can be written; gives its new path."""
-    path = folder / f"{RECORD_FILE}.damaged"
-    with storage_errors(path):
-        (folder / RECORD_FILE).replace(path)
-    return path
+def set_damaged_aside(folder: Path) -> None:
+    """Rename a run's record if it is damaged, to make place for another; warns."""
+    try:
+        Record.read(folder)
+    except DamagedRecord as damage:
+        path = folder / f"{RECORD_FILE}.damaged"
+        with storage_errors(path):
+            (folder / RECORD_FILE).replace(path)
+        _log.warning("%s; it is now called %s", damage, path.name)
+    except ValueError:
+        return  # there is none, or one that another treefold reads
 
 
 def find_runs(folder: Path) -> Iterator[Path]:

@@ -6,8 +6,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from treefold.aggr import LCMAggregation, RaggedAggregation, RecurrentAggregation
-from treefold.aggr import packed_order_of, plan_of
+from treefold.aggr import (
+    LCMAggregation,
+    RaggedAggregation,
+    RecurrentAggregation,
+    packed_order_of,
+    plan_of,
+)
 from treefold.algebra import MONOID_LAWS, SWAP, Law, State, draw_for
 from treefold.fold import Groups, Rows, TableRows, chain_fold, tree_fold
 from treefold.lab.runs.loop import Examples

@@ -16,8 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from treefold.names import by_name
-from treefold.operators import kernels_in_use
 from treefold.lab.runs.precision import (
     FULL,
     PRECISIONS,
@@ -27,6 +25,8 @@ from treefold.lab.runs.precision import (
     leave_unscaling,
     take_any_floats,
 )
+from treefold.names import by_name
+from treefold.operators import kernels_in_use
 
 LEAST_SCALE = 2.0**-14
 """If a loss of 16-mixed is scaled down further, it is not the scale that makes infinities."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from treefold.lab.compare.collected import Collected, collect, collect_splits
 from treefold.lab.tasks import SPLITS
+from treefold.lab.tasks.your_graphs.collected import Collected, collect, collect_splits
 
 FUNCTION = "dataset"
 _MODULE = "treefold_compared_dataset"

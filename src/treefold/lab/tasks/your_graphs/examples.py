@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, device
 
-from treefold.lab.compare.problem import Level
 from treefold.lab.tasks import GraphBatch, GraphStore, rows_of
+from treefold.lab.tasks.your_graphs.problem import Level
 from treefold.shapes import Bool, Int, Shaped
 
 

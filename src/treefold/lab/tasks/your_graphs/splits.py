@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treefold.lab.compare.collected import Collected
-from treefold.lab.compare.problem import Level
 from treefold.lab.tasks import SPLITS, rows_of
+from treefold.lab.tasks.your_graphs.collected import Collected
+from treefold.lab.tasks.your_graphs.problem import Level
 from treefold.shapes import Bool, Int
 
 DEAL: dict[Level, tuple[int, ...]] = {
