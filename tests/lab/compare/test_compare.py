@@ -7,9 +7,9 @@ import signal
 import pytest
 import torch
 from lab.compare.graph_sets import graph_classes, graph_numbers, one_graph
+from treefold.lab.compare.run import Onlooker, Run
 
 from treefold.lab.compare import Budget, Listener, Plan, Size, collect, compare, dataset_of
-from treefold.lab.compare.run import Onlooker, Run
 from treefold.lab.runs import MetricsLog, Record
 from treefold.lab.runs.signals import Stopped
 from treefold.lab.runs.world import World

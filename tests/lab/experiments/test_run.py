@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from lab.experiments.small_runs import numbers, small, train
 
+from treefold.lab.experiments.build import build_model
+from treefold.lab.experiments.catalogue import runner_of
 from treefold.lab.experiments.recipe import Evaluation
 from treefold.lab.experiments.trainer import Trainer, Watcher
 from treefold.lab.runs import (
@@ -58,7 +60,8 @@ def test_run_folders_hold_no_pickle(undisturbed):
 
 
 def test_only_the_first_process_writes(tmp_path, world, monkeypatch):
-    trainer = Trainer(small(), 1, tmp_path, world)
+    runner = runner_of(small(), seed=1)
+    trainer = Trainer(runner, build_model(runner), tmp_path, world)
     monkeypatch.setattr(World, "first", lambda self, action: None)
     trainer.train(Watcher(), StopRequest())
     assert trainer.standing.best_epoch > 0

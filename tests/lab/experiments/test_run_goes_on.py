@@ -1,4 +1,4 @@
-"""A run goes on after any interruption as if nothing had been."""
+"""A run resumes after any interruption as if nothing had been."""
 
 import dataclasses
 import json
@@ -191,7 +191,7 @@ def test_a_run_goes_on_with_another_number_of_processes_only_if_told(tmp_path, w
     dataclasses.replace(record, machine=machine).write(tmp_path)
     with pytest.raises(ValueError, match=r"begun with processes 2, not processes 1.*--processes 2"):
         train(tmp_path, world)
-    found = train(tmp_path, world, elsewhere=True)
+    found = train(tmp_path, world, other_processes=True)
     assert found.machine["processes"] == 1
     assert "went on after 3 epochs with 1 processes instead of 2" in found.departures
 

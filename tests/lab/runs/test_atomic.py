@@ -10,7 +10,14 @@ import pytest
 from lab.runs.disk import Killed, contents, count_calls, failing_disk, os_error
 
 import treefold
-from treefold.atomic import StorageError, append_durably, check_writable, remove_leftovers, replaced_atomically, write_atomically
+from treefold.atomic import (
+    StorageError,
+    append_durably,
+    check_writable,
+    remove_leftovers,
+    replaced_atomically,
+    write_atomically,
+)
 
 SOURCE = Path(treefold.__file__).parents[1]
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import treefold
-from treefold.lab.networks import SetNetwork
 from treefold.fold import TableRows
-from treefold.lab.tasks import KthSmallest
+from treefold.lab.networks import SetNetwork
 from treefold.lab.runs.loop import Progress, fit, num_steps
 from treefold.lab.runs.scoring import loss_and_correct
 from treefold.lab.runs.signals import stop_on_signals
 from treefold.lab.runs.violations import violations_on
 from treefold.lab.runs.world import World
+from treefold.lab.tasks import KthSmallest
 
 TASK = KthSmallest(num_train=50, max_train_size=6)
 

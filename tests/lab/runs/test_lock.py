@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from treefold.lab.runs import FolderInUse, locked
 from treefold.atomic import StorageError
+from treefold.lab.runs import FolderInUse, locked
 
 HOLD = """
 import sys, pathlib, time

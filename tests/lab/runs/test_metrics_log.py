@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lab.runs.disk import Killed, failing_disk, os_error
 
-from treefold.lab.runs import MetricsLog
 from treefold.atomic import StorageError
+from treefold.lab.runs import MetricsLog
 
 ROWS = [{"epoch": n, "loss": 1 / n, "phase": f"part {n}"} for n in (1, 2, 3)]
 

@@ -4,8 +4,8 @@ import math
 import pytest
 from lab.runs.disk import failing_disk, os_error
 
-from treefold.lab.runs import Record, find_runs
 from treefold.atomic import StorageError
+from treefold.lab.runs import Record, find_runs
 
 RECORD = Record(
     name="second-minimum/binary-gru",

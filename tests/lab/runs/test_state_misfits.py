@@ -4,13 +4,13 @@ import re
 
 import pytest
 import torch
+from lab.runs.small_training import same
 from torch import nn
 from torch.optim import Adam, AdamW
 from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
     ExponentialLR,
 )
-from lab.runs.small_training import same
 
 from treefold.checkpoints import Checkpoint
 from treefold.lab.runs.state import capture, restore

@@ -5,13 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from lab.runs.small_training import CASES, Run, same, states
 from torch import nn
 from torch.optim import SGD
 from torch.optim.lr_scheduler import (
     ExponentialLR,
     LambdaLR,
 )
-from lab.runs.small_training import CASES, Run, same, states
 
 from treefold.checkpoints import CheckpointStore
 from treefold.lab.runs.state import capture, restore

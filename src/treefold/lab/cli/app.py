@@ -279,10 +279,11 @@ def compare(
 ) -> None:
     """Compare aggregators on your own graphs: which to pick, and why.
 
-    Every aggregator sits in the same small GNN and gets the same budget. The problem, nodes or
-    graphs and classes or numbers, is inferred from y: whole numbers are classes, floats are numbers; splits are train_mask, val_mask and test_mask, or random. Ends with a page of
-    scores, times, memory and law violations. The same command resumes where it was stopped, and skips
-    finished runs, which are run folders as of train: evaluate, laws and resume take them. A Python file is run: give only one that you trust.
+    Every aggregator sits in the same small GNN and gets the same budget. The problem is inferred
+    from y: of nodes or of graphs; whole numbers are classes, floats are numbers. Splits are
+    train_mask, val_mask and test_mask, or random. Ends with a page of scores, times, memory and law
+    violations. The same command resumes where it was stopped, and skips finished runs; evaluate,
+    laws and resume take their folders. A Python file is run: give only one that you trust.
     """
     with as_one_line(debug):
         from treefold.lab.cli.comparing import compare_aggregators

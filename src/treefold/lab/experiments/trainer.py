@@ -250,7 +250,7 @@ class Trainer:
         self.world.first(lambda: self.last.save(state))
 
     def _require_finite(self) -> None:
-        """Refuse to train on, and to save, once an update has made parameters that are no numbers."""
+        """Raise an error once an update has made parameters that are not finite."""
         if not is_finite(self.model, self.optimizer):
             raise NonFinite(
                 f"at epoch {self.progress.epoch}, step {self.progress.step}, an update has made "

@@ -84,7 +84,7 @@ class Record:
 
     @classmethod
     def read(cls, folder: Path) -> "Record":
-        """Read a run folder's `record.json`; a ValueError names the fault of one that cannot be read."""
+        """Read a run folder's `record.json`; a ValueError names what is wrong with a bad one."""
         path = folder / RECORD_FILE
         try:
             found = decode(json.loads(path.read_text(encoding="utf-8")))

@@ -82,7 +82,7 @@ def _kind(y: Tensor) -> Kind:
         return "classification"
     if bool(((y == 0) | (y == 1)).all()):
         raise ValueError(
-            "y holds floats, but only 0 and 1: it cannot be inferred whether these are two classes or "
+            "y holds floats, but only 0 and 1: it is unclear whether these are two classes or "
             "numbers; make y integers, or give --task classification or --task regression"
         )
     return "regression"
