@@ -24,9 +24,7 @@ def test_numbers_that_explode_stop_the_run_with_the_last_finite_state(tmp_path, 
 
 def test_an_update_that_explodes_leaves_no_checkpoint_that_is_not_finite(tmp_path, world):
     wild = ("training.learning_rate=1e39", "training.schedule=constant")
-    with pytest.raises(
-        NonFinite, match=r"No state was saved: the next attempt starts from the beginning"
-    ):
+    with pytest.raises(NonFinite, match=r"No state was saved: the next attempt starts from the"):
         train(tmp_path, world, small("second-minimum/sum", *wild))
     assert CheckpointStore(tmp_path / "checkpoints", "last").load() is None
     assert CheckpointStore(tmp_path / "checkpoints", "best").load() is None

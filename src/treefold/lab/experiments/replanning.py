@@ -9,6 +9,7 @@ from treefold.lab.experiments.loading import experiment_of
 from treefold.lab.experiments.recipe import OPEN_ENDED, Experiment
 from treefold.lab.experiments.trainer import CHECKPOINTS
 from treefold.lab.runs import Record, as_json, locked
+from treefold.lab.tasks import YourGraphs
 
 _EPOCHS = "training.epochs"
 
@@ -25,6 +26,11 @@ def replan(folder: Path, epochs: int) -> None:
         training = experiment.training
         if epochs == training.epochs:
             return
+        if training.epochs is None:
+            raise ValueError(
+                f"{folder} has a budget of {training.seconds:g} seconds, not of epochs; train again "
+                "with another --out"
+            )
         if training.schedule not in OPEN_ENDED:
             raise ValueError(
                 f"the learning rate of {folder} follows {training.schedule} over "
@@ -51,17 +57,19 @@ def _epochs_begun(folder: Path) -> int:
 def _replanned(record: Record, planned: Experiment) -> Record:
     """The record of a run to resume, with every entry about epochs brought up to date."""
     epochs, others = planned.training.epochs, dict(record.overrides)
+    begun = dataclasses.replace(
+        record, recipe=as_json(planned.recipe()), status="running", error=None
+    )
+    if planned.task.name == YourGraphs.name:  # a comparison has a budget in place of a preset
+        return dataclasses.replace(begun, preset="1 epoch" if epochs == 1 else f"{epochs} epochs")
     others.pop(_EPOCHS, None)
     (preset,) = find_experiment(record.name, record.preset)
     departures = [said for said in record.departures if not _is_of_epochs(said)]
     departures += filter(_is_of_epochs, preset.restate(planned).departures)
     return dataclasses.replace(
-        record,
-        recipe=as_json(planned.recipe()),
+        begun,
         overrides=others if epochs == preset.training.epochs else {**others, _EPOCHS: epochs},
         departures=departures,
-        status="running",
-        error=None,
     )
 
 
