@@ -205,9 +205,10 @@ def report(
 ) -> None:
     """Write a page, figures and tables from all records below a folder."""
     with as_one_line(debug):
-        from treefold.lab.cli.reporting import report_runs
+        from treefold.lab.report import write_report
 
-        report_runs(runs, out)
+        files = write_report(runs, out or runs / "report")
+        print(f"{files.table.read_text()}\nthe page is {files.page}")
 
 
 @app.command
@@ -226,12 +227,8 @@ def bench(
 ) -> None:
     """Time an epoch of 2nd-minimum training for sets of given sizes, the paper's by default."""
     with as_one_line(debug):
-        if not 0 < fraction <= 1:
-            raise ValueError(f"--fraction is {fraction:g}; expected more than 0 and at most 1")
-        from treefold.atomic import check_writable
         from treefold.lab.cli.benchmarking import bench_rows
 
-        check_writable(out)
         bench_rows(sizes, rows, fraction, preset, set_ or [], out, machine)
 
 

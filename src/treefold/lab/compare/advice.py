@@ -16,7 +16,7 @@ from treefold.lab.report import (
 )
 
 FEW_ANSWERS = 200
-"""Fewer answers than this in validation or test are said to be few."""
+"""Fewer answers than this in validation or test are called few."""
 UNLAWFUL = 0.05
 """A mean relative violation above this is called large."""
 

@@ -45,7 +45,7 @@ class Results:
 
     rows: tuple[Result, ...]
     facts: dict[str, Any]
-    """Of the dataset."""
+    """About the data set."""
     constant: Spread | None
     """The score of a constant answer on the test."""
 

@@ -35,7 +35,7 @@ class Family:
     """Rows of the experiments `with_extra`, which are run only if they are named."""
     with_extra: tuple[str, ...] = ()
     presets: Mapping[str, str] = field(default_factory=dict)
-    """What each of them costs."""
+    """Their costs, in words."""
 
     def load(self) -> ModuleType:
         """The module: it has KINDS, RUNNER, PRESETS and `find`."""

@@ -26,19 +26,19 @@ ALL_SPLITS = ("test", *EXTRAPOLATION_SIZES)
 
 @dataclass(frozen=True)
 class Preset:
-    """How much of everything, for all rows alike; None leaves it to the row, as published."""
+    """An amount of everything, for all rows alike; None leaves it to the row, as published."""
 
     training: Training | None = None
     wide: int | None = None
     """Channels of the rows that have 128."""
     wide_learning_rate: float | None = None
-    """Of the same rows; the paper trains them at a tenth of the rate of the others."""
+    """The rate of the same rows; the paper trains them at a tenth of the rate of the others."""
     model: dict[str, Any] = field(default_factory=dict)
-    """What this preset changes in the network of every row."""
+    """Changes in the network of every row."""
     evaluation: GraphEvaluation = field(default_factory=lambda: GraphEvaluation(ALL_SPLITS))
     task: dict[str, Any] = field(default_factory=dict)
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What this preset changes in the constructor of an aggregator, by name."""
+    """Changes in the constructor of an aggregator, by name."""
     num_seeds: int = 1
 
 
@@ -121,7 +121,7 @@ REPORTED: dict[str, dict[str, Reported]] = {
         "binary-gru-assoc": (-2.95, -2.99, -2.88, -2.92, -2.62, -2.92, -3.37),
     }.items()
 }
-"""The paper's table: mean log10 of the squared error, without spreads."""
+"""The paper's table: mean log10 of the squared error, without deviations."""
 
 NARROW = MultiTaskModel(channels=16, towers=4)
 UNDIVIDED = MultiTaskModel(channels=16, towers=4, divide=False)

@@ -30,7 +30,7 @@ class MultiTaskRunner(TaskRunner):
 
     @property
     def batches(self) -> Batches:
-        """Of mixed sizes if the recipe says so, or of one size; PNA has the same in every epoch."""
+        """Batches of mixed sizes, or of one size; PNA has the same in every epoch."""
         if self.experiment.training.mixed_sizes:
             return shuffled
         shuffle: bool = self.experiment.training.shuffle
@@ -104,7 +104,7 @@ class MultiTaskRunner(TaskRunner):
         """The columns of the paper's table, and all errors next to those of a constant answer.
 
         A ratio to the constant answer is the mean over targets of log10(error / its error), and
-        also log10 of the ratio of the mean errors: the published figure does not say which it is.
+        also log10 of the ratio of the mean errors: the published figure does not name it.
         """
         test = scores.get("test")
         table = {"average": test.mean_log10, **test.log10} if test else {}

@@ -32,7 +32,7 @@ Changes = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Preset:
-    """What is not as published; what is not named is."""
+    """Departures from the published recipe; all else is as published."""
 
     training: Changes = field(default_factory=dict)
     by_task: Mapping[str, Changes] = field(default_factory=dict)

@@ -14,8 +14,8 @@ SCHEDULES = ("constant", "one-cycle", "cosine", "plateau")
 OPEN_ENDED = ("constant", "plateau")
 """Schedules whose learning rates do not depend on how many epochs are to come."""
 _ADDED = {"added": True}
-"""Of fields that old records lack: left out of a recipe that does not use them, so that the old and
-the new record of a recipe are the same."""
+"""Marks fields that old records lack: left out of a recipe that does not use them, to make the old
+and the new record of a recipe the same."""
 
 
 def _require_positive(part: str, settings: Any, names: Iterable[str]) -> None:

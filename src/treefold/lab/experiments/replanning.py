@@ -28,8 +28,8 @@ def replan(folder: Path, epochs: int) -> None:
             return
         if training.epochs is None:
             raise ValueError(
-                f"{folder} has a budget of {training.seconds:g} seconds, not of epochs; train again "
-                "with another --out"
+                f"{folder} has a budget of {training.seconds:g} seconds, not of epochs; train it "
+                "again with another --out"
             )
         if training.schedule not in OPEN_ENDED:
             raise ValueError(

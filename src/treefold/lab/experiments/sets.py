@@ -29,14 +29,14 @@ SOME_SIZES = (*range(1, 17), 20, 24, 32, 48, 64, 96, 128, 160, 200)
 
 @dataclass(frozen=True)
 class Preset:
-    """How much of everything: for all aggregators of an experiment alike."""
+    """An amount of everything, for all aggregators of an experiment alike."""
 
     training: Training
     evaluation: Evaluation
     model: Model = field(default_factory=Model)
     task: dict[str, Any] = field(default_factory=dict)
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What this preset changes in the constructor of an aggregator, by name."""
+    """Changes in the constructor of an aggregator, by name."""
     num_seeds: int = 1
 
 
@@ -105,7 +105,7 @@ REPORTED: dict[str, dict[str, Reported]] = {
         "sum": ((0.845, 0.010), (0.261, 0.020), (0.045, 0.011)),
     }.items()
 }
-"""The paper's 2nd-minimum table: mean and spread over three runs."""
+"""The paper's 2nd-minimum table: mean and deviation over three runs."""
 
 _EFFICIENCY = "subsec:2min, Efficiency; fig:2min_speedtest"
 REPORTED_SECONDS: dict[str, dict[str, Reported]] = {
@@ -141,7 +141,7 @@ EXTRA_ROWS = ("gated-selection-general", "gated-selection", "oracle")
 SWEEP = "second-minimum-lambda"
 LAMBDAS = tuple(10.0**-power for power in range(8))
 BEST_LAMBDA = 1.0
-"""Of the paper's sweep, and that of its table."""
+"""The best λ of the paper's sweep, and that of its table."""
 
 
 def _row(task: str, name: str) -> Row:
@@ -165,7 +165,7 @@ _ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "gated-selection-means": ("gated-selection", _ONLY_MEANS),
     "gated-selection-stretched": ("gated-selection", _STRETCHED),
 }
-"""What makes a monoid hold on large sets? An aggregator and its options, by the name of the row."""
+"""Parts that may make a monoid hold on large sets: an aggregator and its options, by row."""
 
 
 EXPERIMENTS: dict[str, dict[str, Row]] = {

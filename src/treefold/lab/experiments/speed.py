@@ -10,7 +10,8 @@ from treefold.lab.experiments.build import build_model, build_optimizer, build_s
 from treefold.lab.experiments.catalogue import runner_of
 from treefold.lab.experiments.machine import as_override
 from treefold.lab.experiments.recipe import Experiment
-from treefold.lab.runs import Progress, Record, World, fit, loss_and_correct, num_steps
+from treefold.lab.experiments.set_runner import loss_and_correct
+from treefold.lab.runs import Progress, Record, World, fit, num_steps
 
 
 def seconds_per_epoch(

@@ -44,7 +44,7 @@ class TaskRunner(ABC):
 
     `chosen_by` is the column of the log by which the best checkpoint is chosen: the highest, or
     the lowest, and of equal ones that with the lowest `validation_loss`. `paced_by` and
-    `pace_highest` say the same of the schedule `plateau`. What is evaluated are cases: sizes of
+    `pace_highest` are the same for the schedule `plateau`. What is evaluated are cases: sizes of
     sets, splits of graphs; `scores_last` asks for the scores of the last epoch next to those of the
     best. With `times_training_alone` the run's clock stands still during validation.
     """

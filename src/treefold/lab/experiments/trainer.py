@@ -50,7 +50,7 @@ class Standing:
     best_epoch: int = 0
     seconds: float = 0.0
     first_seconds: float = 0.0
-    """Of the first epoch, in which loops may be compiled."""
+    """The seconds of the first epoch, in which loops may be compiled."""
 
 
 class Trainer:
@@ -115,7 +115,7 @@ class Trainer:
                 "folder to train again"
             )
         restore(best, rng=False, model=self.model)
-        # Where the newest of the best was damaged, this is an older one, and says so.
+        # Where the newest of the best was damaged, this is an older one, with its own epoch.
         chosen = Standing(**best.state["standing"])
         scores = self._scores(watcher, stop)
         with self.world.computing():

@@ -26,6 +26,7 @@ def locked(folder: Path) -> Iterator[None]:
     path = folder / FILE_NAME
     lock = FileLock(path, timeout=0)
     with storage_errors(path), suppress(NotImplementedError):
+        folder.stat()  # filelock would make a folder that is missing
         _acquire(lock, path)
     try:
         yield

@@ -38,7 +38,7 @@ class Record:
 
     `recipe` is the whole recipe with all defaults filled in; `overrides` is what the command line
     changed in the preset. `reported` holds the published numbers to compare with, by metric, each
-    with its source; `departures` says where the recipe leaves the published one. `machine` is the
+    with its source; `departures` lists where the recipe leaves the published one. `machine` is the
     device, precision, processes and threads; older records have none.
     """
 
@@ -63,7 +63,7 @@ class Record:
 
     @classmethod
     def begun(cls, name: str, preset: str, seed: int, recipe: dict[str, Any]) -> "Record":
-        """Of a run that begins here and now: with commit, versions, hardware and time."""
+        """The record of a run that begins now: with commit, versions, hardware and time."""
         return cls(
             name=name,
             preset=preset,

@@ -40,7 +40,7 @@ class Dataset:
     edge_input: Categories | Numbers | None
     splits: Mapping[str, Asked]
     digest: str
-    """Of everything in it; another one when the data changes."""
+    """A digest of everything in it; another one when the data changes."""
     notes: tuple[str, ...]
     """Sentences about how it was read."""
     origin: Origin = Origin()
@@ -171,7 +171,7 @@ def _store(data: Collected, x: Tensor, edge_attr: Tensor) -> GraphStore:
         x=x,
         edge_index=data.edge_index[:, order],
         edge_attr=edge_attr[order],
-        y=torch.arange(len(data.sizes)),  # answers are kept beside it, for nodes or graphs
+        y=torch.arange(len(data.sizes)),  # answers are next to it, for nodes or graphs
         sizes=data.sizes,
         num_edges=data.num_edges,
     )

@@ -11,13 +11,13 @@ from treefold.shapes import Bool, Int, Shaped
 
 @dataclass(frozen=True, eq=False)
 class AskedBatch:
-    """Graphs for a network, and what it should say of them."""
+    """Graphs for a network, and the right answers."""
 
     graphs: GraphBatch
     asked: Int[Tensor, " asked"]
-    """Which of the network's answers count, by number."""
+    """The network's answers that count, by number."""
     y: Shaped[Tensor, " asked *outputs"]
-    """What they should be."""
+    """The right answers."""
 
     def __len__(self) -> int:
         return len(self.graphs)

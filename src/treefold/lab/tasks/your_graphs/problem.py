@@ -16,7 +16,7 @@ Metric: TypeAlias = Literal["accuracy", "roc-auc", "mae"]
 KINDS: dict[str, Kind] = {"classification": "classification", "regression": "regression"}
 METRICS: dict[str, Metric] = {"accuracy": "accuracy", "roc-auc": "roc-auc", "mae": "mae"}
 RARE = 0.2
-"""Of two classes, the rarer one below this share makes ROC-AUC the metric and not accuracy."""
+"""A rarer one of two classes below this share makes ROC-AUC the metric, not accuracy."""
 MOST_CLASSES = 10_000
 
 
@@ -41,7 +41,7 @@ def problem_of(
 ) -> tuple[Problem, Tensor]:
     """The problem that the data poses, and all answers: classes from 0, or a table of numbers."""
     if data.y is None:
-        raise ValueError("a graph has no y, so that there is nothing to predict; give every one y")
+        raise ValueError("a graph has no y, there is nothing to predict; give every one y")
     if kind is not None:
         by_name(KINDS, kind, "task")
     level = _level(data)
@@ -92,7 +92,7 @@ def _classes(y: Tensor) -> Tensor:
     if y.dim() > 1:
         raise ValueError(
             f"y has {y.shape[1:].numel()} columns; expected one with the number of a class. For "
-            "numbers to be met, say --task regression"
+            "numbers to be met, give --task regression"
         )
     classes = y.long()
     if not bool((classes == y).all()):
@@ -103,7 +103,7 @@ def _classes(y: Tensor) -> Tensor:
     if highest >= MOST_CLASSES:
         raise ValueError(
             f"y holds whole numbers up to {highest:,}, which look like no classes; make y floats, "
-            "or say --task regression"
+            "or give --task regression"
         )
     if len(classes.unique()) < 2:
         raise ValueError(f"y is {highest} everywhere; expected two classes or more to tell apart")

@@ -17,7 +17,7 @@ _MODULE = "treefold_compared_dataset"
 
 
 def read_python_file(path: Path) -> Collected:
-    """What the function `dataset()` of a file returns.
+    """The graphs that the function `dataset()` of a file returns.
 
     It may return a PyG dataset, a list of graphs or one graph; or three of them, for train, val and
     test, as a tuple or by name. The file is run as a program of yours: run only what you trust.

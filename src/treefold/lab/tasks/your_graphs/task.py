@@ -24,7 +24,7 @@ class YourGraphs:
     source_digest: str | None = None
     """SHA-256 of the Python file."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """Of the data, with a digest of all of it: see `Dataset.facts`."""
+    """Facts about the data, with a digest of all of it: see `Dataset.facts`."""
 
     @classmethod
     def of(cls, found: Dataset) -> "YourGraphs":
