@@ -1,5 +1,6 @@
 """Sweeps: what their runs are told, how they stop, and what they make of damage."""
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -75,8 +76,17 @@ def test_long_names_of_variants_are_cut_and_stay_apart():
     long, other = variant_name("smoke", changes), variant_name("smoke", [*changes, "a.b=1"])
     assert len(long) <= 200
     assert long != other
-    assert long.startswith("smoke,aggregator.options.number_0=0,")
-    assert variant_name("smoke", ["b=1/2", "a=1"]) == "smoke,a=1,b=1_2"
+    assert long.startswith("smoke+aggregator.options.number_0=0+")
+    assert variant_name("smoke", ["b=2", "a=1"]) == "smoke+a=1+b=2"
+
+
+def test_names_of_variants_need_no_quotes_and_stay_apart():
+    changes = ["evaluation.sizes=1,2", "evaluation.sizes=1_2", 'a.options={"b": 1}', "a=b/c", "a=é"]
+    names = [variant_name("smoke", [change]) for change in changes]
+    assert names[0].startswith("smoke+evaluation.sizes=1_2-")
+    assert names[1] == "smoke+evaluation.sizes=1_2"
+    assert all(name == shlex.quote(name) and "," not in name for name in names)
+    assert len(set(names)) == len(names)
 
 
 def listen():
