@@ -38,9 +38,10 @@ def test_a_record_holds_recipe_seed_provenance_and_scores(undisturbed):
     assert any("epochs" in sentence for sentence in record.departures)
 
 
-def test_a_record_says_on_what_machine_it_was_made(undisturbed):
+def test_a_record_names_the_machine_it_was_made_on(undisturbed):
     machine = Record.read(undisturbed).machine
     assert machine.pop("threads") >= 1
+    assert machine.pop("kernels")  # such as "numba 0.60", or "plain torch"
     assert machine == {"device": "cpu", "precision": "32-true", "processes": 1}
 
 
