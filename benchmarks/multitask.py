@@ -20,15 +20,14 @@ from benchmarks.beside_pyg import Theirs
 from benchmarks.memory import peak_of
 from benchmarks.timing import ratio_over
 from treefold.lab.experiments.build import build_optimizer
-from treefold.lab.experiments.multitask_experiments import find_multitask_experiment
-from treefold.lab.experiments.multitask_presets import MULTITASK_PRESETS
-from treefold.lab.experiments.multitask_runner import MultiTaskRoutine
+from treefold.lab.experiments.multitask import PRESETS, find
+from treefold.lab.experiments.multitask_runner import MultiTaskRunner
 from treefold.lab.experiments.recipe import Experiment
 from treefold.lab.networks import TowerConv
 from treefold.lab.tasks import GraphData
 
-PAPER = find_multitask_experiment("multi-task/binary-gru", "paper")[0]
-QUICK = MULTITASK_PRESETS["quick"].training
+PAPER = find("multi-task/binary-gru", "paper")[0]
+QUICK = PRESETS["quick"].training
 assert QUICK is not None
 
 
@@ -53,14 +52,14 @@ class Training:
 
     def __init__(self, which: str, experiment: Experiment = PAPER) -> None:
         torch.manual_seed(0)
-        self.routine = MultiTaskRoutine(experiment, seed=0)
-        self.model = self.routine.model().train()
+        self.runner = MultiTaskRunner(experiment, seed=0)
+        self.model = self.runner.model().train()
         if which == "pyg":
             put_theirs_into(self.model)
         self.optimizer = build_optimizer(self.model, experiment.training, torch.device("cpu"))
 
     def step(self, batch: GraphData) -> float:
-        loss, _ = self.routine.loss(self.model, batch)
+        loss, _ = self.runner.loss(self.model, batch)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -84,7 +83,7 @@ def peak_of_a_step(which: str, case: Case) -> int:
     """By how many bytes a step on the largest graphs raises the peak memory, the first of it."""
     torch.set_num_threads(1)
     training = Training(which)
-    largest = one_of_each_size(training.routine.train(), case)[0]
+    largest = one_of_each_size(training.runner.train(), case)[0]
     training.step(largest.take(torch.arange(2)))  # first calls load libraries and compile
     return peak_of(lambda: training.step(largest))
 
@@ -92,7 +91,7 @@ def peak_of_a_step(which: str, case: Case) -> int:
 def row(name: str, rounds: int) -> list[str]:
     torch.set_num_threads(1)
     case, ours, theirs = CASES[name], Training("treefold"), Training("pyg")
-    data = ours.routine.train()
+    data = ours.runner.train()
     batches = one_of_each_size(data, case)
     for training in (ours, theirs):
         training.step(batches[0])  # loads libraries, compiles, touches its memory first

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from treefold.lab.experiments.set_experiments import REPORTED_IN_TEXT
+from treefold.lab.experiments.sets import REPORTED_IN_TEXT
 from treefold.lab.report.constant_answer import best_constant
 from treefold.lab.report.runs import Group, Run
 

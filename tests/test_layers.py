@@ -41,20 +41,20 @@ MAY_IMPORT = {
         *{"algebra", "fold", "operators", "aggr"},
     },
     "lab.runs": {
-        *{"torch", "numpy", "lightning_fabric", "torchmetrics", "treefold"},
+        *{"torch", "numpy", "filelock", "lightning_fabric", "torchmetrics", "treefold"},
         *{"algebra", "fold", "operators", "aggr", "lab.tasks"},
     },
     "lab.networks": {
         *{"torch", "torch_geometric", "algebra", "fold", "operators", "aggr", "lab.tasks"},
     },
     "lab.experiments": {
-        *{"torch", "algebra", "fold", "operators", "aggr", "distributed", "finite"},
+        *{"torch", "torchmetrics", "algebra", "fold", "operators", "aggr", "distributed"},
+        "finite",
         *{"lab.tasks", "lab.networks", "lab.runs"},
     },
     "lab.report": {"numpy", "jinja2", "matplotlib", "rich", "lab.runs"},
     "lab.compare": {
-        *{"torch", "torch_geometric", "torchmetrics", "algebra", "fold", "operators", "aggr"},
-        *{"lab.tasks", "lab.runs", "lab.networks", "lab.experiments"},
+        *{"aggr", "lab.tasks", "lab.runs", "lab.experiments"},
     },
     "lab.cli": {
         *{"torch", "cyclopts", "rich", "submitit", *ROOMS},

@@ -5,10 +5,10 @@ import torch
 
 from benchmarks.beside_pyg import Theirs
 from benchmarks.multitask import CASES, PAPER, Case, Training, epoch_size, one_of_each_size, span
-from treefold.lab.experiments.multitask_experiments import find_multitask_experiment
+from treefold.lab.experiments.multitask import find
 from treefold.lab.tasks import GraphData
 
-SMALL = find_multitask_experiment("multi-task/binary-gru", "smoke")[0]
+SMALL = find("multi-task/binary-gru", "smoke")[0]
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,7 @@ from distributed.trained import events, run_folder
 import treefold
 from treefold import Groups, plan_tree, tree_reduce
 from treefold.lab.experiments import load_fold
-from treefold.lab.experiments.loading import best_model, experiment_of
-from treefold.lab.experiments.table_fold import fold_of
+from treefold.lab.experiments.loading import best_model, experiment_of, fold_of
 from treefold.lab.networks import SetNetwork
 from treefold.lab.runs import Record
 

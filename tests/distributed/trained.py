@@ -9,9 +9,9 @@ from treefold import BinaryGRU
 from treefold.checkpoints import CheckpointStore
 from treefold.distributed.model_fold import ModelFold
 from treefold.lab.experiments.build import build_model
+from treefold.lab.experiments.catalogue import find_experiment, runner_of
 from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.running import open_record
-from treefold.lab.experiments.set_experiments import find_experiment
+from treefold.lab.experiments.running import new_record
 from treefold.lab.experiments.trainer import CHECKPOINTS
 from treefold.lab.runs.state import capture
 
@@ -24,9 +24,10 @@ def run_folder(folder: Path, aggregator: str = "binary-gru") -> Path:
     experiment, _ = override(experiment, [f"model.channels={CHANNELS}"])
     torch.manual_seed(0)
     (folder / CHECKPOINTS).mkdir(parents=True)
-    open_record(experiment, "smoke", 0, folder, {})
+    runner = runner_of(experiment, seed=0)
+    new_record(runner, "smoke", {}, {}).write(folder)
     CheckpointStore(folder / CHECKPOINTS, "best").save(
-        capture(rng=False, model=build_model(experiment))
+        capture(rng=False, model=build_model(runner))
     )
     return folder
 

@@ -8,7 +8,7 @@ import torch
 from documents.numbers import MEASURED, missing, same, stray_claims, units_in, units_of_text
 from documents.pages import BUILT, PAGES, ROOT, name_of, run_page
 
-from treefold.lab.experiments.build import routine_of
+from treefold.lab.experiments.catalogue import runner_of
 from treefold.lab.experiments.loading import best_model, experiment_of
 from treefold.lab.experiments.set_runner import Balanced
 from treefold.lab.report.runs import load
@@ -137,9 +137,9 @@ WEIGHTS = sorted(path.parent for path in (ROOT / "results").rglob("checkpoints")
 def test_published_weights_have_the_scores_of_their_record(folder):
     record = Record.read(folder)
     experiment = experiment_of(record)
-    routine, model = routine_of(experiment, record.seed), best_model(folder, experiment)
+    runner, model = runner_of(experiment, record.seed), best_model(folder, experiment)
     for case, score in ((200, "accuracy@200"), (Balanced(1000), "accuracy@balanced-1000")):
-        found = routine.score(model, case, torch.device("cpu"))
+        found = runner.score(model, case, torch.device("cpu"))
         assert found == pytest.approx(record.metrics[score], abs=0.003)
 
 

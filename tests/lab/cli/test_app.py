@@ -108,7 +108,7 @@ def test_a_sweep_makes_its_runs_skips_finished_ones_and_writes_a_manifest(tmp_pa
         ["gru", "binary-gru", "binary-gru-assoc", "pna", "max", "sum"]
     )
     assert all(record.status == "finished" for record in records)
-    (lines,) = tmp_path.glob("second-minimum-smoke,*training.epochs=1.manifest.jsonl")
+    (lines,) = tmp_path.glob("second-minimum-smoke+*training.epochs=1*.manifest.jsonl")
     assert len(lines.read_text().splitlines()) == 6
     assert "6 runs, 6 of them finished already" in treefold(*sweep).stdout
 
@@ -158,6 +158,14 @@ def test_overrides_are_part_of_a_run_s_folder(tmp_path):
     changed = run_folder(tmp_path, "task/row", "quick", 0, ["training.epochs=5"])
     assert plain != changed
     assert plain == tmp_path / "task" / "row" / "quick" / "seed-0"
+    assert changed == tmp_path / "task" / "row" / "quick+training.epochs=5" / "seed-0"
+
+
+def test_a_run_in_a_folder_with_an_earlier_name_is_found(tmp_path):
+    earlier = tmp_path / "task" / "row" / "quick,training.epochs=5" / "seed-0"
+    earlier.mkdir(parents=True)
+    assert run_folder(tmp_path, "task/row", "quick", 0, ["training.epochs=5"]) == earlier
+    assert run_folder(tmp_path, "task/row", "quick", 1, ["training.epochs=5"]) != earlier
 
 
 def test_two_processes_train_one_model_with_the_losses_of_one(tmp_path):

@@ -9,7 +9,7 @@ pytest.importorskip("rdkit")
 pytest.importorskip("skimage")
 
 from treefold.lab.cli.app import app
-from treefold.lab.cli.building import told_count
+from treefold.lab.cli.building import progress_of
 
 LINES = "smiles\nCCO\nC1CC\nCCN\nCCC\n"
 
@@ -77,9 +77,9 @@ def test_a_missing_package_is_named_with_what_to_install(tmp_path, capsys, monke
 def test_a_terminal_gets_a_bar_with_counts(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
-    with told_count("images") as told:
-        told(3, 7)
-        told(7, 7)
+    with progress_of("images") as progress:
+        progress(3, 7)
+        progress(7, 7)
     seen = capsys.readouterr().err
     assert "images" in seen
     assert "7/7" in seen

@@ -111,5 +111,5 @@ def test_what_is_no_checkpoint_is_refused(run):
 
 
 def test_a_run_goes_on_from_its_last_checkpoint_only(run):
-    with pytest.raises(ValueError, match=r"one checkpoint, but a run goes on from its last one"):
+    with pytest.raises(ValueError, match=r"one checkpoint, but a run is resumed from its last one"):
         resume_run(newest(run, "last"), Machine())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treefold.lab.cli.data import told_progress
+from treefold.lab.cli.data import progress_of
 
 FEW = Path(__file__).parents[2] / "data" / "realworld"
 
@@ -39,9 +39,9 @@ def test_help_names_the_data_sets():
 def test_a_terminal_gets_a_bar_with_bytes(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
-    with told_progress("zinc") as told:
-        told(500_000, 2_000_000)
-        told(2_000_000, 2_000_000)
+    with progress_of("zinc") as progress:
+        progress(500_000, 2_000_000)
+        progress(2_000_000, 2_000_000)
     seen = capsys.readouterr().err
     assert "zinc" in seen
     assert "2.0/2.0 MB" in seen
@@ -49,9 +49,9 @@ def test_a_terminal_gets_a_bar_with_bytes(capsys, monkeypatch):
 
 
 def test_elsewhere_a_line_comes_for_every_tenth(capsys):
-    with told_progress("zinc") as told:
+    with progress_of("zinc") as progress:
         for done in range(0, 2_000_001, 1000):
-            told(done, 2_000_000)
+            progress(done, 2_000_000)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "zinc: 0.0 of 2.0 MB"
     assert lines[-1] == "zinc: 2.0 of 2.0 MB"

@@ -194,7 +194,7 @@ def test_what_is_timed_can_be_changed_and_its_record_says_so(tmp_path, capsys):
         )
     assert left.value.code == 0
     record = Record.read(
-        tmp_path / "set-speed" / "binary-gru-assoc" / f"smoke,{change},task.num_train=128"
+        tmp_path / "set-speed" / "binary-gru-assoc" / f"smoke+{change}+task.num_train=128"
     )
     assert record.overrides == {"aggregator.options.law_nodes": 8, "task.num_train": 128}
     assert record.recipe["task"]["num_train"] == 128
@@ -217,7 +217,7 @@ def test_processes_are_timed_together_and_tell_it_once(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("n = 2") == 1
     (folder,) = [path.parent for path in tmp_path.rglob("record.json")]
-    assert folder.name == "smoke,processes=2,task.num_train=128"
+    assert folder.name == "smoke+processes=2+task.num_train=128"
     record = Record.read(folder)
     assert record.overrides == {"task.num_train": 128, "processes": 2}
     assert record.machine["processes"] == 2

@@ -1,5 +1,6 @@
 """Sweeps: what their runs are told, how they stop, and what they make of damage."""
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,8 +15,8 @@ from treefold.lab.cli.commands import variant_name
 from treefold.lab.cli.display import Silent
 from treefold.lab.cli.options import Machine
 from treefold.lab.cli.sweeping import Children, Job, _run, manifest, sweep_rows
-from treefold.lab.experiments.catalogue import find_experiment
-from treefold.lab.experiments.running import open_record
+from treefold.lab.experiments.catalogue import find_experiment, runner_of
+from treefold.lab.experiments.running import new_record
 from treefold.lab.runs import Record
 
 
@@ -29,19 +30,25 @@ def test_device_and_precision_reach_every_run(tmp_path):
     told = made.command()
     assert told[told.index("--device") + 1] == "cuda"
     assert told[told.index("--precision") + 1] == "bf16-mixed"
-    assert made.folder.parent.name == "smoke,precision=bf16-mixed"
+    assert made.folder.parent.name == "smoke+precision=bf16-mixed"
 
 
-def test_a_precision_that_cannot_work_is_found_out_before_any_run(tmp_path):
+def test_a_precision_that_cannot_work_is_refused_before_any_run(tmp_path):
     with pytest.raises(ValueError, match="16-true"):
         list(manifest("second-minimum/sum", "smoke", 1, tmp_path, [], Machine("cpu", "16-true")))
+
+
+def begun():
+    """The record of a run that has just begun."""
+    (experiment,) = find_experiment("second-minimum/sum", "smoke")
+    return new_record(runner_of(experiment, seed=0), "smoke", {}, {})
 
 
 @pytest.mark.parametrize("content", ["", '{"name": "second', '{"version": 99}'])
 def test_a_run_whose_record_cannot_be_read_is_not_finished(tmp_path, content):
     folder = job(tmp_path).folder
     folder.mkdir(parents=True)
-    open_record(find_experiment("second-minimum/sum", "smoke")[0], "smoke", 0, folder, {})
+    begun().write(folder)
     (folder / "record.json").write_text(content)
     assert not job(tmp_path).is_finished()
 
@@ -51,7 +58,7 @@ def test_the_manifest_of_another_variant_has_another_name(tmp_path, monkeypatch)
     for changes in ([], ["training.epochs=1"]):
         sweep_rows("second-minimum/sum", "smoke", 1, tmp_path, changes, None, None, Machine())
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "second-minimum-sum-smoke,training.epochs=1.manifest.jsonl",
+        "second-minimum-sum-smoke+training.epochs=1.manifest.jsonl",
         "second-minimum-sum-smoke.manifest.jsonl",
     ]
 
@@ -69,8 +76,17 @@ def test_long_names_of_variants_are_cut_and_stay_apart():
     long, other = variant_name("smoke", changes), variant_name("smoke", [*changes, "a.b=1"])
     assert len(long) <= 200
     assert long != other
-    assert long.startswith("smoke,aggregator.options.number_0=0,")
-    assert variant_name("smoke", ["b=1/2", "a=1"]) == "smoke,a=1,b=1_2"
+    assert long.startswith("smoke+aggregator.options.number_0=0+")
+    assert variant_name("smoke", ["b=2", "a=1"]) == "smoke+a=1+b=2"
+
+
+def test_names_of_variants_need_no_quotes_and_stay_apart():
+    changes = ["evaluation.sizes=1,2", "evaluation.sizes=1_2", 'a.options={"b": 1}', "a=b/c", "a=é"]
+    names = [variant_name("smoke", [change]) for change in changes]
+    assert names[0].startswith("smoke+evaluation.sizes=1_2-")
+    assert names[1] == "smoke+evaluation.sizes=1_2"
+    assert all(name == shlex.quote(name) and "," not in name for name in names)
+    assert len(set(names)) == len(names)
 
 
 def listen():
@@ -133,11 +149,10 @@ def test_a_run_that_a_stopped_sweep_ends_too_early_is_interrupted_not_failed(tmp
     assert (code, messages) == (-15, ["failed: exit code -15"])
 
 
-def test_a_run_that_is_finished_is_told_so_however_its_process_ended(tmp_path, monkeypatch):
+def test_a_finished_run_is_reported_however_its_process_ended(tmp_path, monkeypatch):
     folder = job(tmp_path).folder
     folder.mkdir(parents=True)
-    made = open_record(find_experiment("second-minimum/sum", "smoke")[0], "smoke", 0, folder, {})
-    replace(made, status="finished", metrics={"accuracy@32": 0.5}).write(folder)
+    replace(begun(), status="finished", metrics={"accuracy@32": 0.5}).write(folder)
     code, messages = outcome(monkeypatch, tmp_path, Gone(-15), are_stopped=True)
     assert code == 0
     assert messages == ["accuracy@32 0.500  (0 epochs, 0 s)"]

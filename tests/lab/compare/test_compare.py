@@ -3,19 +3,35 @@
 import dataclasses
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 import torch
 from lab.compare.graph_sets import graph_classes, graph_numbers, one_graph
+from lab.compare.made_up import run, save
 
-from treefold.lab.compare import Budget, Listener, Plan, Size, collect, compare, dataset_of
-from treefold.lab.compare.run import Onlooker, Run
+from treefold.checkpoints import CheckpointStore
+from treefold.lab.cli.commands import evaluate_run, print_laws, resume_run
+from treefold.lab.cli.options import Machine
+from treefold.lab.compare import (
+    Budget,
+    Listener,
+    Plan,
+    SmallModel,
+    collect,
+    compare,
+    dataset_of,
+    load_dataset,
+    write_page,
+)
+from treefold.lab.experiments import Watcher, YourGraphsRunner, load_model
 from treefold.lab.runs import MetricsLog, Record
 from treefold.lab.runs.signals import Stopped
 from treefold.lab.runs.world import World
+from treefold.lab.tasks import YourGraphs
 
 DATA = dataset_of("mine", collect(graph_classes()))
-PLAN = Plan(("max", "binary-gru"), 2, Budget(epochs=2, batch_size=16), Size(8, 1))
+PLAN = Plan(("max", "gru"), 2, Budget(epochs=2, batch_size=16), SmallModel(8, 1))
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +43,17 @@ def world():
 def done(tmp_path_factory, world):
     out = tmp_path_factory.mktemp("compared")
     ended = []
-    listener = Listener(ends=lambda name, seed, record: ended.append((name, seed)))
+
+    def ends(experiment, seed, record):
+        ended.append((experiment.aggregator.name, seed))
+
+    listener = Listener(ends=ends)
     return out, compare(DATA, PLAN, out, world, listener), ended
 
 
 def test_every_pair_is_run_first_seeds_first(done):
     out, compared, ended = done
-    assert ended == [("max", 0), ("binary-gru", 0), ("max", 1), ("binary-gru", 1)]
+    assert ended == [("max", 0), ("gru", 0), ("max", 1), ("gru", 1)]
     assert (compared.num_runs, compared.num_skipped, compared.failed) == (4, 0, ())
     for name, seed in ended:
         record = Record.read(out / name / f"seed-{seed}")
@@ -42,8 +62,8 @@ def test_every_pair_is_run_first_seeds_first(done):
         assert record.epochs == 2
         assert {"accuracy@train", "accuracy@val", "accuracy@test"} <= record.metrics.keys()
         assert record.metrics["step_memory"] > 10_000
-        assert ("law:associativity" in record.metrics) == (name == "binary-gru")
-        assert record.recipe["dataset"]["digest"] == DATA.digest
+        assert ("law:swap" in record.metrics) == (name == "gru")
+        assert record.recipe["task"]["facts"]["digest"] == DATA.digest
         rows = MetricsLog.read(out / name / f"seed-{seed}")
         best = max(row["validation_accuracy"] for row in rows)
         assert record.metrics["accuracy@val"] == pytest.approx(best)
@@ -54,7 +74,7 @@ def test_what_is_done_is_skipped_and_more_can_be_asked_for(done, world):
     before = (out / "max" / "seed-0" / "record.json").read_bytes()
     compared = compare(DATA, PLAN, out, world)
     assert (compared.num_runs, compared.num_skipped) == (4, 4)
-    more = dataclasses.replace(PLAN, aggregators=("max", "binary-gru", "sum"), num_seeds=1)
+    more = dataclasses.replace(PLAN, aggregators=("max", "gru", "sum"), num_seeds=1)
     assert compare(DATA, more, out, world).num_skipped == 2
     assert (out / "max" / "seed-0" / "record.json").read_bytes() == before
 
@@ -65,7 +85,7 @@ def test_another_recipe_in_the_folder_is_found_before_any_work(done, world):
     message = "a run with another training; give another --out, or remove that folder$"
     with pytest.raises(ValueError, match=message):
         compare(DATA, longer, out, world)
-    wider = dataclasses.replace(PLAN, size=Size(16, 1))
+    wider = dataclasses.replace(PLAN, model=SmallModel(16, 1))
     changed = dataset_of("mine", collect(graph_numbers()))
     with pytest.raises(ValueError, match="a run with another dataset and model"):
         compare(changed, wider, out, world)
@@ -88,7 +108,7 @@ def test_a_seed_gives_the_same_scores_again(done, tmp_path, world):
 )
 def test_nodes_and_numbers_can_be_learned(graphs, metric, tmp_path, world):
     data = dataset_of("mine", collect(graphs))
-    plan = Plan(("sum",), 1, Budget(epochs=40, learning_rate=0.01), Size(16, 1))
+    plan = Plan(("sum",), 1, Budget(epochs=40, learning_rate=0.01), SmallModel(16, 1))
     compare(data, plan, tmp_path, world)
     found = Record.read(tmp_path / "sum" / "seed-0").metrics
     if metric == "accuracy":
@@ -99,46 +119,126 @@ def test_nodes_and_numbers_can_be_learned(graphs, metric, tmp_path, world):
 
 
 def test_a_budget_of_seconds_is_spent_and_hardly_more(tmp_path, world):
-    plan = Plan(("max", "gru"), 1, Budget(None, 0.1, batch_size=4), Size(8, 1))
-    shares = []
-    onlooker = Onlooker(step=lambda progress, steps, spent: shares.append(spent))
-    compare(DATA, plan, tmp_path, world, Listener(begins=lambda name, seed: onlooker))
-    assert shares.count(1.0) == 2  # the last step of either run, and no step after it
+    plan = Plan(("max", "gru"), 1, Budget(None, 0.1, batch_size=4), SmallModel(8, 1))
+    compare(DATA, plan, tmp_path, world)
     for name in ("max", "gru"):
-        record = Record.read(tmp_path / name / "seed-0")
+        folder = tmp_path / name / "seed-0"
+        record, rows = Record.read(folder), MetricsLog.read(folder)
         assert record.preset == "0.1 seconds"
-        assert record.seconds >= 0.1
+        assert [row["seconds"] >= 0.1 for row in rows] == [False] * (len(rows) - 1) + [True]
         epochs = record.seconds / record.metrics["seconds_per_epoch"]
+        assert record.epochs == len(rows)
         assert epochs == pytest.approx(record.epochs, abs=1)
+    assert compare(DATA, plan, tmp_path, world).num_skipped == 2
 
 
-def test_a_run_whose_numbers_explode_is_recorded_and_the_others_go_on(tmp_path, world):
+def test_a_run_whose_numbers_explode_is_recorded_and_the_others_are_made(tmp_path, world):
     graphs = graph_numbers()
     for graph in graphs:
         graph.x = graph.x.clone()
     data = dataset_of("mine", collect(graphs))
     data.train.store.x.fill_(float("inf"))  # as if training had gone wrong
     compared = compare(data, dataclasses.replace(PLAN, num_seeds=1), tmp_path, world)
-    assert compared.failed == ("max with seed 0", "binary-gru with seed 0")
+    assert compared.failed == ("max with seed 0", "gru with seed 0")
     record = Record.read(tmp_path / "max" / "seed-0")
     assert record.status == "failed"
     assert "the loss is nan" in record.error
 
 
-def test_a_stopped_run_says_so_and_is_begun_anew(tmp_path, world):
-    plan = dataclasses.replace(PLAN, aggregators=("sum",), num_seeds=1)
+def test_a_stopped_run_is_resumed_with_the_numbers_of_one_that_was_not(done, tmp_path, world):
+    plan = dataclasses.replace(PLAN, num_seeds=1)
 
-    def stop(progress, steps, spent):
+    def stop(progress, steps):
         if (progress.epoch, progress.step) == (2, 1):
             signal.raise_signal(signal.SIGINT)
 
-    listener = Listener(begins=lambda name, seed: Onlooker(step=stop))
-    with pytest.raises(Stopped, match="SIGINT; the same command begins this run anew"):
+    listener = Listener(begins=lambda experiment, seed: Watcher(step=stop))
+    with pytest.raises(Stopped, match="SIGINT at epoch 2, step 1; `treefold resume "):
         compare(DATA, plan, tmp_path, world, listener)
-    assert Record.read(tmp_path / "sum" / "seed-0").status == "stopped"
+    assert Record.read(tmp_path / "max" / "seed-0").status == "stopped"
     assert compare(DATA, plan, tmp_path, world).num_skipped == 0
-    record = Record.read(tmp_path / "sum" / "seed-0")
-    assert (record.status, record.epochs) == ("finished", 2)
+    for name in plan.aggregators:
+        folders = [place / name / "seed-0" for place in (tmp_path, done[0])]
+        again, whole = (
+            CheckpointStore(folder / "checkpoints", "last").load().tensors for folder in folders
+        )
+        assert all(torch.equal(again[key], whole[key]) for key in whole)
+        logs = [list(map(_untimed, MetricsLog.read(folder))) for folder in folders]
+        assert logs[0] == logs[1]
+
+
+def _untimed(row):
+    return {name: value for name, value in row.items() if name != "seconds"}
+
+
+GRAPHS = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from lab.compare.graph_sets import graph_classes
+def dataset():
+    return graph_classes(40)
+"""
+
+
+@pytest.fixture(scope="module")
+def from_file(tmp_path_factory, world):
+    """A comparison on the graphs of a file: the file, and the folder of a run."""
+    folder = tmp_path_factory.mktemp("named")
+    file = folder / "mine.py"
+    file.write_text(GRAPHS)
+    plan = Plan(("gru",), 1, Budget(epochs=2, batch_size=16), SmallModel(8, 2))
+    compare(load_dataset(str(file)), plan, folder / "out", world)
+    return file, folder / "out" / "gru" / "seed-0"
+
+
+def test_a_run_is_scored_from_its_folder_alone(from_file, capsys):
+    _, folder = from_file
+    evaluate_run(folder, None, None, Machine())
+    printed = capsys.readouterr().out.split()
+    found = Record.read(folder).metrics
+    for split in ("train", "val", "test"):
+        name = f"accuracy@{split}"
+        assert printed[printed.index(name) + 1] == f"{found[name]:.4f}"
+    assert load_model(folder).layers[1].aggregator.out_channels == 8
+
+
+def test_the_laws_of_a_run_are_reported_for_each_layer(from_file, capsys):
+    print_laws(from_file[1], num_draws=16)
+    printed = capsys.readouterr().out
+    assert "layer 1" in printed
+    assert "layer 2" in printed
+    assert printed.count("swap") >= 2
+
+
+def test_a_run_is_resumed_for_longer_from_its_folder_alone(from_file, tmp_path):
+    longer = shutil.copytree(from_file[1], tmp_path / "run")
+    resume_run(longer, Machine(threads=1), epochs=3)
+    record = Record.read(longer)
+    assert (record.status, record.epochs, record.recipe["training"]["epochs"]) == ("finished", 3, 3)
+    assert MetricsLog.read(longer)[:2] == MetricsLog.read(from_file[1])
+
+
+def test_a_file_that_has_changed_is_not_run(from_file):
+    file, folder = from_file
+    assert Record.read(folder).recipe["task"]["dataset"] == str(file)
+    file.write_text(GRAPHS + "raise RuntimeError('this must not be run')\n")
+    try:
+        with pytest.raises(ValueError, match=r"mine\.py is not the file that this run was"):
+            evaluate_run(folder, None, None, Machine())
+    finally:
+        file.write_text(GRAPHS)
+
+
+def test_graphs_that_were_given_in_memory_cannot_be_read_again(done):
+    with pytest.raises(ValueError, match="the graphs of mine were given in memory"):
+        evaluate_run(done[0] / "max" / "seed-0", None, None, Machine())
+
+
+def test_folders_of_an_earlier_treefold_have_a_page_but_are_not_resumed(tmp_path, world):
+    save(tmp_path, [run("max", 0, 0.8, 1.0), run("gru", 0, 0.9, 2.0)])
+    assert "| [GRU](" in write_page(tmp_path).table.read_text()
+    with pytest.raises(ValueError, match="holds a run of an earlier treefold, without checkpoints"):
+        compare(DATA, PLAN, tmp_path, world)
 
 
 @pytest.mark.parametrize(
@@ -149,10 +249,10 @@ def test_a_stopped_run_says_so_and_is_begun_anew(tmp_path, world):
         (lambda: Plan(()), "no aggregators"),
         (lambda: Plan(num_seeds=0), "0 seeds"),
         (lambda: Budget(epochs=0), "epochs is 0"),
-        (lambda: Budget(None, -1.0), "seconds is -1.0"),
+        (lambda: Budget(None, -1.0), "training.seconds is -1.0"),
         (lambda: Budget(3, 1.0), "either epochs or seconds"),
-        (lambda: Budget(learning_rate=0.0), "learning rate is 0.0"),
-        (lambda: Size(0, 1), "channels is 0"),
+        (lambda: Budget(learning_rate=0.0), "learning_rate is 0.0"),
+        (lambda: SmallModel(0, 1), "channels is 0"),
     ],
 )
 def test_wrong_plans_are_refused(make, message):
@@ -161,11 +261,14 @@ def test_wrong_plans_are_refused(make, message):
 
 
 def test_the_memory_step_leaves_the_network_as_it_was(world):
-    run = Run(DATA, "binary-gru", 0, PLAN.budget, PLAN.size, world)
-    before = [parameter.detach().clone() for parameter in run.model.parameters()]
-    assert run.step_memory() > 0
-    assert all(map(torch.equal, before, run.model.parameters()))
-    assert all(p.grad is None or not p.grad.any() for p in run.model.parameters())
+    experiment = PLAN.experiment("gru", YourGraphs.of(DATA))
+    runner = YourGraphsRunner(experiment, 0, DATA)
+    model = runner.model()
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    runner.warm_up(model, world)
+    assert runner.step_memory > 0
+    assert all(map(torch.equal, before, model.parameters()))
+    assert all(p.grad is None or not p.grad.any() for p in model.parameters())
 
 
 def test_a_torn_record_is_set_aside_and_its_run_made_again(done, tmp_path, world, caplog):

@@ -1,9 +1,9 @@
 """Runs of a second, and all the numbers that they come to."""
 
 from treefold.checkpoints import CheckpointStore
+from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.experiments.overrides import override
 from treefold.lab.experiments.running import run
-from treefold.lab.experiments.set_experiments import find_experiment
 from treefold.lab.runs import MetricsLog, Record
 
 SMALL = [

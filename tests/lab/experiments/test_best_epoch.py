@@ -23,7 +23,7 @@ def test_where_the_best_checkpoint_is_damaged_the_record_tells_of_the_older_one(
             newest = max((tmp_path / "checkpoints").glob("best-*.safetensors"))
             newest.write_bytes(newest.read_bytes()[:-5])
 
-    monkeypatch.setattr("treefold.lab.experiments.set_runner.SetRoutine.validate", validate)
+    monkeypatch.setattr("treefold.lab.experiments.set_runner.SetRunner.validate", validate)
     record = train(tmp_path, world, small("second-minimum/max"), watcher=Watcher(epoch=damage))
     assert (record.metrics["best_epoch"], record.metrics["validation_accuracy"]) == (1, 0.25)
 
@@ -47,7 +47,7 @@ def test_an_epoch_without_a_score_is_never_the_best_one(tmp_path, world, monkeyp
     def validate(*_):
         return {"validation_loss": 1.0, "validation_accuracy": next(scores)}
 
-    monkeypatch.setattr("treefold.lab.experiments.set_runner.SetRoutine.validate", validate)
+    monkeypatch.setattr("treefold.lab.experiments.set_runner.SetRunner.validate", validate)
     train(tmp_path, world, small("second-minimum/max"))
     metrics = Record.read(tmp_path).metrics
     assert (metrics["best_epoch"], metrics["validation_accuracy"]) == (2, 0.25)
@@ -59,7 +59,7 @@ def test_of_equally_good_epochs_that_with_the_lowest_loss_is_the_best(tmp_path, 
     def validate(*_):
         return {"validation_loss": next(losses), "validation_accuracy": 1.0}
 
-    monkeypatch.setattr("treefold.lab.experiments.set_runner.SetRoutine.validate", validate)
+    monkeypatch.setattr("treefold.lab.experiments.set_runner.SetRunner.validate", validate)
     train(tmp_path, world, small("second-minimum/max"))
     metrics = Record.read(tmp_path).metrics
     assert (metrics["best_epoch"], metrics["validation_accuracy"]) == (2, 1.0)

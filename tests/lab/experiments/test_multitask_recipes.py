@@ -5,11 +5,15 @@ import json
 
 import pytest
 
-from treefold.lab.experiments.catalogue import FAMILIES, find_experiment, find_preset
-from treefold.lab.experiments.multitask_experiments import EXTRA_ROWS, REPORTED, TABLE_ROWS
-from treefold.lab.experiments.multitask_presets import ALL_SPLITS, MULTITASK_PRESETS
+from treefold.lab.experiments.catalogue import (
+    FAMILIES,
+    experiment_from_recipe,
+    find_experiment,
+    find_preset,
+)
+from treefold.lab.experiments.multitask import ALL_SPLITS, EXTRA_ROWS, PRESETS, REPORTED, TABLE_ROWS
 from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.recipe import MultiTaskModel, experiment_from_recipe
+from treefold.lab.experiments.recipe import MultiTaskModel
 
 ROWS = ["gcn", "gat", "gin", "mpnn-sum", "mpnn-max", "pna-16", "pna-one-tower", "gru", "binary-gru",
         "binary-gru-assoc"]  # fmt: skip
@@ -23,7 +27,7 @@ def test_the_table_has_the_ten_rows_of_the_paper():
     assert list(rows_at("paper")) == ROWS == list(REPORTED)
 
 
-@pytest.mark.parametrize("preset", MULTITASK_PRESETS)
+@pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("row", [*TABLE_ROWS, *EXTRA_ROWS])
 def test_a_recipe_survives_its_record(preset, row):
     (made,) = find_experiment(f"multi-task/{row}", preset)
@@ -103,7 +107,7 @@ def test_departures_follow_what_is_overridden():
 
 
 def test_one_catalogue_knows_sets_and_graphs():
-    assert list(FAMILIES) == ["sets", "graphs", "real graphs"]
+    assert list(FAMILIES) == ["sets", "graphs", "real graphs", "your graphs"]
     assert find_experiment("second-minimum/gru", "quick")[0].model.channels == 128
     assert find_preset("multi-task/gru", "standard").num_seeds == 3
     for name, preset, message in (

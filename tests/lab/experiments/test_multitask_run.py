@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from treefold.lab.experiments.build import build_model, routine_of
-from treefold.lab.experiments.catalogue import find_experiment
+from treefold.lab.experiments.build import build_model
+from treefold.lab.experiments.catalogue import find_experiment, runner_of
 from treefold.lab.experiments.multitask_runner import answers, batches_by_size
 from treefold.lab.experiments.overrides import override
 from treefold.lab.experiments.running import run
@@ -103,13 +103,13 @@ def test_every_row_runs(tmp_path, world, row):
 
 
 def test_the_loss_is_the_mean_of_six_squared_errors():
-    routine = routine_of(small("mpnn-sum"), seed=0)
-    model = build_model(routine.experiment).eval()
-    batch = routine.train().take(torch.arange(6))
+    runner = runner_of(small("mpnn-sum"), seed=0)
+    model = build_model(runner).eval()
+    batch = runner.train().take(torch.arange(6))
     nodes, graphs = answers(model, batch)
     pairs = ((nodes, batch.node_y), (graphs, batch.graph_y))
     per_target = torch.cat([(found - wanted).square().mean(0) for found, wanted in pairs])
-    loss, counts = routine.loss(model, batch)
+    loss, counts = runner.loss(model, batch)
     torch.testing.assert_close(loss, per_target.mean())
     assert counts == {}
 
@@ -119,11 +119,11 @@ def test_errors_are_means_over_sizes_and_the_baseline_is_its_own_measure():
         def forward(self, x, edge_index, batch, num_graphs):
             return torch.zeros(len(x), 3), torch.zeros(num_graphs, 3)
 
-    routine = routine_of(small("mpnn-sum"), seed=0)
-    found = routine.score(Nothing(), "test", torch.device("cpu"))
-    by_size = [part.graph_y.square().mean(0) for part in routine.task.split("test").by_size()]
+    runner = runner_of(small("mpnn-sum"), seed=0)
+    found = runner.score(Nothing(), "test", torch.device("cpu"))
+    by_size = [part.graph_y.square().mean(0) for part in runner.task.split("test").by_size()]
     assert found.errors[3:] == pytest.approx(torch.stack(by_size).mean(0).tolist(), rel=1e-5)
-    of_baseline = routine.metrics({"test": routine.task.baseline("test")})
+    of_baseline = runner.metrics({"test": runner.task.baseline("test")})
     assert of_baseline["log10_ratio"]["test"] == pytest.approx(0)
     assert of_baseline["log10_ratio_of_means"]["test"] == pytest.approx(0)
 
@@ -131,23 +131,23 @@ def test_errors_are_means_over_sizes_and_the_baseline_is_its_own_measure():
 def test_scores_do_not_depend_on_how_many_graphs_are_scored_at_once():
     scores = []
     for count in (3, 100):
-        routine = routine_of(small("pna-16", f"evaluation.graphs_per_batch={count}"), seed=0)
+        runner = runner_of(small("pna-16", f"evaluation.graphs_per_batch={count}"), seed=0)
         torch.manual_seed(0)
-        model = routine.model().eval()
+        model = runner.model().eval()
         with torch.no_grad():
-            scores.append(routine.score(model, "test", torch.device("cpu")).errors)
+            scores.append(runner.score(model, "test", torch.device("cpu")).errors)
     assert scores[0] == pytest.approx(scores[1], rel=1e-5)
 
 
 def test_pna_is_told_the_degrees_of_its_training_graphs():
-    routine = routine_of(small("pna-16"), seed=0)
-    delta = routine.task.degree_averages().logarithmic
-    scalers = routine.model().next.aggregators[0].aggregation
+    runner = runner_of(small("pna-16"), seed=0)
+    delta = runner.task.degree_averages().logarithmic
+    scalers = runner.model().next.aggregators[0].aggregation
     assert float(scalers.avg_deg_log) == pytest.approx(delta)
 
 
 def test_batches_hold_one_size_each_in_pna_s_order_or_shuffled():
-    data = routine_of(small("gcn"), seed=0).train()
+    data = runner_of(small("gcn"), seed=0).train()
     fixed = batches_by_size(data, 3)
     assert [data.sizes[batch].tolist() for batch in fixed] == [
         [size] * count for size in range(15, 25) for count in (3, 1)
@@ -162,9 +162,9 @@ def test_batches_hold_one_size_each_in_pna_s_order_or_shuffled():
 
 def test_a_recipe_says_whether_batches_mix_sizes():
     def of(*changes):
-        routine = routine_of(small("gcn", *changes), seed=0)
-        data = routine.train()
-        batches = routine.batches(data, 8, torch.Generator().manual_seed(0))
+        runner = runner_of(small("gcn", *changes), seed=0)
+        data = runner.train()
+        batches = runner.batches(data, 8, torch.Generator().manual_seed(0))
         assert sorted(torch.cat(list(batches)).tolist()) == list(range(len(data)))
         return [len(set(data.sizes[batch].tolist())) for batch in batches]
 
@@ -178,4 +178,4 @@ def test_a_recipe_says_whether_batches_mix_sizes():
 
 def test_unknown_splits_are_refused():
     with pytest.raises(ValueError, match="unknown split 'tset'; did you mean test"):
-        routine_of(small("gcn"), seed=0).cases("tset")
+        runner_of(small("gcn"), seed=0).cases("tset")

@@ -1,4 +1,4 @@
-"""Every precision trains sets and graphs, goes on after a stop, and is written down."""
+"""Every precision trains sets and graphs, resumes after a stop, and is written down."""
 
 import os
 import signal
@@ -92,7 +92,7 @@ def test_half_precision_leaves_out_steps_that_overflow_until_its_scale_fits(tmp_
         kept = CheckpointStore(folder / "checkpoints", "last").load()
         scales.append(kept.state["scaler"]["scale"])
     assert scales[0] == 2.0**35  # halved in each of the five steps that were left
-    assert 2.0**10 < scales[1] <= 2.0**16  # begins anew with every run
+    assert 2.0**10 < scales[1] <= 2.0**16  # starts again with every run
 
 
 def test_double_precision_is_close_to_single_and_not_the_same(tmp_path):
@@ -129,7 +129,7 @@ def test_an_unusual_precision_is_part_of_the_variant(tmp_path):
     }
 
 
-def test_a_run_does_not_go_on_in_another_precision(tmp_path):
+def test_a_run_is_not_resumed_in_another_precision(tmp_path):
     def stop(progress, steps):
         os.kill(os.getpid(), signal.SIGTERM)
 

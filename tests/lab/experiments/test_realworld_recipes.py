@@ -4,18 +4,16 @@ import json
 
 import pytest
 
-from treefold.lab.experiments.catalogue import FAMILIES, find_experiment, find_preset
-from treefold.lab.experiments.overrides import override
-from treefold.lab.experiments.realworld_experiments import COLUMNS, EXTRA_ROWS, TABLE_ROWS
-from treefold.lab.experiments.realworld_presets import REALWORLD_PRESETS
-from treefold.lab.experiments.realworld_published import REPORTED
-from treefold.lab.experiments.recipe import (
-    AggregatorChoice,
-    PlainModel,
-    TowerModel,
-    Training,
+from treefold.lab.experiments.catalogue import (
+    FAMILIES,
     experiment_from_recipe,
+    find_experiment,
+    find_preset,
 )
+from treefold.lab.experiments.overrides import override
+from treefold.lab.experiments.realworld import COLUMNS, EXTRA_ROWS, PRESETS, TABLE_ROWS
+from treefold.lab.experiments.realworld_published import REPORTED
+from treefold.lab.experiments.recipe import AggregatorChoice, PlainModel, TowerModel, Training
 from treefold.lab.tasks import MolHIV
 
 NAMES = ["zinc", "zinc-edges", "molhiv", "cifar10", "cifar10-edges", "mnist", "mnist-edges"]
@@ -29,12 +27,12 @@ def at(name, preset="paper"):
 
 
 def test_every_column_of_the_figure_has_all_rows():
-    assert list(COLUMNS) == NAMES == list(FAMILIES["real graphs"].experiments)
+    assert list(COLUMNS) == NAMES == list(FAMILIES["real graphs"].rows)
     for name in NAMES:
         assert [row.name for row in find_experiment(name, "quick")] == [f"{name}/{r}" for r in ROWS]
 
 
-@pytest.mark.parametrize("preset", REALWORLD_PRESETS)
+@pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_operator_that_copies_has_binary_gru_s_recipe(preset, name):
     row, usual = at(f"{name}/gated-selection", preset), at(f"{name}/binary-gru", preset)

@@ -8,8 +8,8 @@ import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from treefold.checkpoints import CheckpointStore
-from treefold.lab.experiments.build import routine_of
-from treefold.lab.experiments.catalogue import find_experiment
+from treefold.lab.experiments.build import build_model
+from treefold.lab.experiments.catalogue import find_experiment, runner_of
 from treefold.lab.experiments.loading import best_model
 from treefold.lab.experiments.overrides import override
 from treefold.lab.experiments.running import run
@@ -114,9 +114,9 @@ def test_the_best_and_the_last_epoch_are_both_scored(paced):
     assert metrics["best_epoch"] == 1 + log.index(min(log))
     assert metrics["num_graphs"] == {"train": 3, "val": 3, "test": 2}
     experiment = small("zinc-edges/binary-gru", *PLATEAU)
-    routine, last = routine_of(experiment, 1), routine_of(experiment, 1).model().eval()
+    runner, last = runner_of(experiment, 1), runner_of(experiment, 1).model().eval()
     restore(CheckpointStore(paced / "checkpoints", "last").load(), rng=False, model=last)
-    test = routine.task.split("test").take(torch.arange(2))
+    test = runner.task.split("test").take(torch.arange(2))
     for model, name in ((best_model(paced, experiment), "mae@test"), (last, "mae@test-last")):
         with torch.no_grad():
             said = model(test.x, test.edge_index, test.edge_attr, test.groups.index)
@@ -142,9 +142,9 @@ def test_every_kind_of_row_runs(tmp_path, world, name):
 
 def test_a_plateau_looks_at_losses_on_molhiv_at_the_area():
     pace = {
-        name: (routine.paced_by, routine.pace_highest, routine.chosen_by)
+        name: (runner.paced_by, runner.pace_highest, runner.chosen_by)
         for name in ("zinc", "mnist", "molhiv")
-        if (routine := routine_of(small(f"{name}/pna"), seed=0))
+        if (runner := runner_of(small(f"{name}/pna"), seed=0))
     }
     assert pace == {
         "zinc": ("validation_loss", False, "validation_mae"),
@@ -154,7 +154,8 @@ def test_a_plateau_looks_at_losses_on_molhiv_at_the_area():
 
 
 def test_the_paper_s_schedule_is_torch_s(tmp_path, world):
-    trainer = Trainer(small("molhiv/pna", "training.schedule=plateau"), 0, tmp_path, world)
+    runner = runner_of(small("molhiv/pna", "training.schedule=plateau"), seed=0)
+    trainer = Trainer(runner, build_model(runner), tmp_path, world)
     schedule = trainer.schedule
     trainer.close()
     assert isinstance(schedule, ReduceLROnPlateau)
@@ -164,22 +165,22 @@ def test_the_paper_s_schedule_is_torch_s(tmp_path, world):
 def test_scores_do_not_depend_on_how_many_graphs_are_scored_at_once():
     scores = []
     for count in (1, 100):
-        routine = routine_of(small("mnist-edges/pna", f"evaluation.graphs_per_batch={count}"), 0)
+        runner = runner_of(small("mnist-edges/pna", f"evaluation.graphs_per_batch={count}"), 0)
         torch.manual_seed(0)
-        model = routine.model().eval()
+        model = runner.model().eval()
         with torch.no_grad():
-            scores.append(routine.score(model, "train", torch.device("cpu")))
+            scores.append(runner.score(model, "train", torch.device("cpu")))
     assert scores[0] == pytest.approx(scores[1], rel=1e-5)
 
 
 def test_the_loss_is_that_of_the_measure_and_correct_classes_are_counted():
     for name in ("zinc/gru", "mnist/pna", "molhiv/gru"):
-        routine = routine_of(small(name), seed=0)
-        measure = routine.task.metric
-        model, store = routine.model().eval(), routine.train()
+        runner = runner_of(small(name), seed=0)
+        measure = runner.task.metric
+        model, store = runner.model().eval(), runner.train()
         batch = store.take(torch.arange(len(store)))
         said = model(batch.x, batch.edge_index, batch.edge_attr, batch.groups.index, len(batch))
-        loss, counts = routine.loss(model, batch)
+        loss, counts = runner.loss(model, batch)
         expected = score_answers(measure, said.detach(), batch.y)
         assert loss.item() == pytest.approx(expected.loss)
         if measure == "accuracy":
@@ -188,9 +189,9 @@ def test_the_loss_is_that_of_the_measure_and_correct_classes_are_counted():
 
 def test_pna_is_told_the_degrees_of_its_training_graphs():
     for name in ("zinc", "molhiv"):
-        routine = routine_of(small(f"{name}/pna"), seed=0)
-        delta = routine.task.delta()
-        scalers = [m for m in routine.model().modules() if hasattr(m, "avg_deg_log")]
+        runner = runner_of(small(f"{name}/pna"), seed=0)
+        delta = runner.task.delta()
+        scalers = [m for m in runner.model().modules() if hasattr(m, "avg_deg_log")]
         assert len(scalers) == 2
         for scaler in scalers:
             assert float(scaler.avg_deg_log) == pytest.approx(delta)
@@ -216,4 +217,4 @@ def test_a_record_says_how_the_files_differ_from_the_official_ones():
 
 def test_unknown_splits_are_refused():
     with pytest.raises(ValueError, match="unknown split 'tset'; did you mean test"):
-        routine_of(small("zinc/pna"), seed=0).cases("tset")
+        runner_of(small("zinc/pna"), seed=0).cases("tset")

@@ -9,14 +9,16 @@ import torch
 
 from treefold.aggr import aggregator
 from treefold.aggr.sampling import Sampling
-from treefold.lab.experiments.build import routine_of
-from treefold.lab.experiments.catalogue import FAMILIES
+from treefold.lab.experiments.catalogue import (
+    experiment_from_recipe,
+    find_experiment,
+    runner_of,
+)
 from treefold.lab.experiments.loading import experiment_of
 from treefold.lab.experiments.overrides import keys_of, override
-from treefold.lab.experiments.presets import PRESETS
-from treefold.lab.experiments.recipe import AggregatorChoice, Training, experiment_from_recipe
-from treefold.lab.experiments.set_experiments import EXPERIMENTS, LAMBDAS, REPORTED, find_experiment
+from treefold.lab.experiments.recipe import AggregatorChoice, Training
 from treefold.lab.experiments.set_runner import Balanced, parse_cases, summary
+from treefold.lab.experiments.sets import EXPERIMENTS, LAMBDAS, PRESETS, REPORTED
 from treefold.lab.runs import Record, as_json, find_runs
 from treefold.lab.tasks import SET_TASKS
 
@@ -27,9 +29,9 @@ RESULTS = Path(__file__).parents[3] / "results"
 def every_row():
     return [
         (name, preset, row)
-        for name, make in EXPERIMENTS.items()
+        for name in EXPERIMENTS
         for preset in PRESETS
-        for row in make(preset)
+        for row in find_experiment(name, preset)
     ]
 
 
@@ -50,7 +52,7 @@ def test_a_recipe_of_an_old_record_is_the_same_recipe():
     assert experiment_from_recipe(ONE, stored).training.patience == 5
 
 
-def test_every_record_that_we_keep_tells_of_a_recipe_of_today():
+def test_every_record_that_we_keep_has_a_recipe_of_today():
     records = [Record.read(folder) for folder in find_runs(RESULTS)]
     assert {"second-minimum/sum", "set-speed/sum"} <= {record.name for record in records}
     for record in records:
@@ -164,6 +166,8 @@ def test_an_override_is_typed_by_the_recipe(assignment, read):
         ("training.epochs", "is no assignment; expected key=value"),
         ("training.patience=0", "training.patience is 0; expected 1 or more, or none"),
         ("training.epochs=0", "training.epochs is 0; expected a number more than 0"),
+        ("training.seconds=0", "training.seconds is 0.0; expected a number more than 0"),
+        ("training.epochs=none", "has neither epochs nor seconds; give one of them"),
         ("training.optimizer=adma", "unknown optimizer 'adma'; did you mean adam"),
         ("task.saturate=perhaps", "expected bool"),
         ("training.clip_norm=-1", "training.clip_norm is -1.0; expected more than 0, or none"),
@@ -219,19 +223,19 @@ def test_sizes_are_asked_for_in_words():
             parse_cases(wrong)
 
 
-def test_balanced_sets_are_scored_beside_uniform_ones():
+def test_balanced_sets_are_scored_next_to_uniform_ones():
     experiment = override(
         find_experiment("second-minimum/oracle", "smoke")[0],
         ["evaluation.sizes=1,32", "evaluation.balanced_sizes=16,200"],
     )[0]
-    routine = routine_of(experiment, 0)
+    runner = runner_of(experiment, 0)
     scores = {
-        case: routine.score(routine.model(), case, torch.device("cpu")) for case in routine.cases()
+        case: runner.score(runner.model(), case, torch.device("cpu")) for case in runner.cases()
     }
-    metrics = routine.metrics(scores)
+    metrics = runner.metrics(scores)
     assert metrics["balanced_accuracy"] == {"16": 1.0, "200": 1.0}
     assert metrics["accuracy@balanced-200"] == metrics["accuracy@32"] == 1.0
-    assert routine.shown(Balanced(16), 1.0) == {"size": "balanced 16", "accuracy": 1.0}
+    assert runner.shown(Balanced(16), 1.0) == {"size": "balanced 16", "accuracy": 1.0}
 
 
 def test_the_mean_over_training_sizes_is_that_of_all_of_them_or_none():
@@ -246,7 +250,7 @@ def test_any_aggregator_is_a_row_of_a_set_task(name):
     assert (row.name, row.aggregator.name, row.reported) == (f"parity/{name}", name, {})
 
 
-def test_a_misspelt_row_is_told_of_all_that_there_are():
+def test_a_misspelt_row_gets_suggestions_from_all_that_there_are():
     with pytest.raises(ValueError, match="did you mean conjugated-sum"):
         find_experiment("second-minimum/conjugatd-sum", "smoke")
     with pytest.raises(ValueError, match="unknown row of generalisation 'sum'"):
@@ -260,9 +264,9 @@ def test_another_aggregator_has_no_published_numbers():
     assert changed.reported == {}
 
 
-def test_every_extra_row_that_is_listed_can_be_run():
-    for family in FAMILIES.values():
-        for experiment, rows in family.extra_rows.items():
-            names = [f"{experiment}/{row}" for row in rows]
-            assert [family.find(name, "smoke")[0].name for name in names] == names
-        assert set(family.extra_rows) <= set(family.experiments)
+def test_a_budget_of_seconds_needs_a_schedule_without_an_end():
+    (row,) = find_experiment(ONE, "smoke")
+    with pytest.raises(ValueError, match=r"one-cycle needs training\.epochs; without them"):
+        replace(row.training, epochs=None, seconds=60.0)
+    timed = replace(row.training, epochs=None, seconds=60.0, schedule="constant")
+    assert (timed.epochs, timed.seconds) == (None, 60.0)

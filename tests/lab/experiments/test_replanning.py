@@ -1,4 +1,4 @@
-"""A run goes on for longer than was planned, or ends sooner, as if planned so from the start."""
+"""A run is trained for longer than was planned, or ends sooner, as if planned so from the start."""
 
 import shutil
 
@@ -34,13 +34,13 @@ def copy(short, tmp_path):
     return shutil.copytree(short, tmp_path / "copy")
 
 
-def go_on(folder, world, epochs):
+def resume(folder, world, epochs):
     replan(folder, epochs)
     return train(folder, world, experiment_of(Record.read(folder)))
 
 
-def test_a_finished_run_goes_on_to_the_numbers_of_one_that_was_planned_longer(copy, long, world):
-    assert go_on(copy, world, 4).epochs == 4
+def test_a_finished_run_resumes_to_the_numbers_of_one_that_was_planned_longer(copy, long, world):
+    assert resume(copy, world, 4).epochs == 4
     assert numbers(copy) == numbers(long)
     assert Record.read(copy).recipe == Record.read(long).recipe
 
@@ -55,7 +55,7 @@ def test_a_run_that_ends_sooner_is_the_shorter_one(short, tmp_path, world):
     planned = small(NAME, CONSTANT, "training.epochs=9")
     with pytest.raises(Stopped):
         train(tmp_path, world, planned, watcher=Watcher(epoch=stop_after_two), stop=stop)
-    assert go_on(tmp_path, world, 2).status == "finished"
+    assert resume(tmp_path, world, 2).status == "finished"
     assert numbers(tmp_path) == numbers(short)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from lab.experiments.small_runs import numbers, small, train
 
+from treefold.lab.experiments.build import build_model
+from treefold.lab.experiments.catalogue import runner_of
 from treefold.lab.experiments.recipe import Evaluation
 from treefold.lab.experiments.trainer import Trainer, Watcher
 from treefold.lab.runs import (
@@ -36,9 +38,10 @@ def test_a_record_holds_recipe_seed_provenance_and_scores(undisturbed):
     assert any("epochs" in sentence for sentence in record.departures)
 
 
-def test_a_record_says_on_what_machine_it_was_made(undisturbed):
+def test_a_record_names_the_machine_it_was_made_on(undisturbed):
     machine = Record.read(undisturbed).machine
     assert machine.pop("threads") >= 1
+    assert machine.pop("kernels")  # such as "numba 0.60", or "plain torch"
     assert machine == {"device": "cpu", "precision": "32-true", "processes": 1}
 
 
@@ -58,7 +61,8 @@ def test_run_folders_hold_no_pickle(undisturbed):
 
 
 def test_only_the_first_process_writes(tmp_path, world, monkeypatch):
-    trainer = Trainer(small(), 1, tmp_path, world)
+    runner = runner_of(small(), seed=1)
+    trainer = Trainer(runner, build_model(runner), tmp_path, world)
     monkeypatch.setattr(World, "first", lambda self, action: None)
     trainer.train(Watcher(), StopRequest())
     assert trainer.standing.best_epoch > 0

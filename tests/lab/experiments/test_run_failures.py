@@ -24,14 +24,14 @@ def test_numbers_that_explode_stop_the_run_with_the_last_finite_state(tmp_path, 
 
 def test_an_update_that_explodes_leaves_no_checkpoint_that_is_not_finite(tmp_path, world):
     wild = ("training.learning_rate=1e39", "training.schedule=constant")
-    with pytest.raises(NonFinite, match=r"No state was kept: the next attempt begins anew"):
+    with pytest.raises(NonFinite, match=r"No state was saved: the next attempt starts from the"):
         train(tmp_path, world, small("second-minimum/sum", *wild))
     assert CheckpointStore(tmp_path / "checkpoints", "last").load() is None
     assert CheckpointStore(tmp_path / "checkpoints", "best").load() is None
     assert Record.read(tmp_path).status == "failed"
 
 
-def test_the_state_that_is_kept_is_named(tmp_path, world):
+def test_the_state_that_is_saved_is_named(tmp_path, world):
     seen = []
 
     def explode(progress, steps):
@@ -50,7 +50,7 @@ def test_the_state_that_is_kept_is_named(tmp_path, world):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("treefold.lab.experiments.running.Trainer", Watched)
         steady = small("second-minimum/sum", "training.schedule=constant")
-        kept = r"The last finite state, of epoch 1, step 4, is kept as checkpoints/last-000001"
+        kept = r"The last finite state, of epoch 1, step 4, is saved as checkpoints/last-000001"
         with pytest.raises(NonFinite, match=kept):
             train(tmp_path, world, steady, watcher=Watcher(step=explode))
     tensors = CheckpointStore(tmp_path / "checkpoints", "last").load().tensors

@@ -5,8 +5,8 @@ import torch
 
 import treefold
 from treefold.fold import Groups
+from treefold.lab.experiments.set_runner import score
 from treefold.lab.networks import OracleNetwork, SetNetwork
-from treefold.lab.runs.scoring import score
 from treefold.lab.tasks import SET_TASKS, from_bits
 
 

@@ -8,9 +8,9 @@ import torch
 
 import treefold
 from treefold.fold import TableRows
+from treefold.lab.experiments.set_runner import loss_and_correct
 from treefold.lab.networks import SetNetwork
 from treefold.lab.runs.loop import Progress, fit, num_steps
-from treefold.lab.runs.scoring import loss_and_correct
 from treefold.lab.runs.signals import stop_on_signals
 from treefold.lab.runs.violations import violations_on
 from treefold.lab.runs.world import World

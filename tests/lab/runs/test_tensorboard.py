@@ -6,7 +6,7 @@ import pytest
 
 from treefold.atomic import StorageError
 from treefold.lab.runs import tensorboard
-from treefold.lab.runs.tensorboard import TensorBoardLog
+from treefold.lab.runs.metrics_log import TensorBoardLog
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -1,4 +1,4 @@
-"""`treefold`, the command: every subcommand with its options; what they do is elsewhere."""
+"""`treefold`, the command: every subcommand with its options; the work is done elsewhere."""
 
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +33,7 @@ app = App(
 @app.command(name="list")
 def list_() -> None:
     """Name all experiments, their rows, the presets and the aggregators."""
-    from treefold.lab.cli.commands import list_everything
+    from treefold.lab.cli.listing import list_everything
 
     list_everything()
 
@@ -51,9 +51,10 @@ def train(
     json_lines: Annotated[bool, Parameter(help="Print events as lines of JSON.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Train one row, such as second-minimum/binary-gru, or go on with it; leaves a record.
+    """Train one row, such as second-minimum/binary-gru, or resume it; leaves a record.
 
-    With the name of a whole experiment, trains its rows one after the other.
+    With the name of a whole experiment, trains its rows one after the other. Prints the folder of
+    each run.
     """
     with as_one_line(debug):
         from treefold.lab.cli.commands import train_rows
@@ -86,7 +87,7 @@ def sweep(
 ) -> None:
     """Train every row of an experiment with several seeds, several at once, one thread each.
 
-    Finished runs are skipped, stopped and failed ones go on from their last checkpoint.
+    Finished runs are skipped, stopped and failed ones resume from their last checkpoint.
     """
     with as_one_line(debug):
         from treefold.lab.cli.sweeping import sweep_rows
@@ -103,17 +104,19 @@ def resume(
     epochs: Annotated[
         int | None,
         Parameter(
-            help="How many it is to have in all, more or fewer than planned; for learning rates "
-            "that do not depend on it."
+            help="The total, more or fewer than planned; for learning rates that do not depend "
+            "on it."
         ),
     ] = None,
     data: Data = None,
     machine: Where = HERE,
     debug: Debug = False,
 ) -> None:
-    """Go on with a run that was stopped, from its folder alone, or for longer than was planned.
+    """Resume a run that was stopped, from its folder alone, or train it for longer than planned.
 
-    Device, precision, processes and threads are those it was begun with, if not given.
+    Device, precision, processes and threads are those it was begun with, if not given. A run of
+    `treefold compare` reads its graphs again, from the same folder as then: a Python file is run,
+    if it has not changed.
     """
     with as_one_line(debug):
         from treefold.lab.cli.commands import resume_run
@@ -130,7 +133,7 @@ def evaluate(
         str | None,
         Parameter(
             help="Set sizes, such as 1-16,32,1000, or balanced:16,200 for sets whose answers are "
-            "spread evenly, or splits of graphs: test."
+            "distributed evenly, or splits of graphs: test."
         ),
     ] = None,
     seed: Annotated[
@@ -209,7 +212,7 @@ def fold(
     """Fold a table by key with a run's trained model, on Ray.
 
     Rows that are null, NaN, out of range or of the
-    wrong width are counted, and named in a file beside the result.
+    wrong width are counted, and named in a file next to the result.
     """
     with as_one_line(debug):
         from treefold.lab.cli.folding import fold_file
@@ -230,9 +233,9 @@ def report(
 ) -> None:
     """Write a page from all records below a folder, and print its table."""
     with as_one_line(debug):
-        from treefold.lab.cli.reporting import report_runs
+        from treefold.lab.report import write_report
 
-        report_runs(runs, out)
+        write_report(runs, out or runs / "report")
 
 
 @app.command
@@ -251,12 +254,8 @@ def bench(
 ) -> None:
     """Time an epoch of 2nd-minimum training for sets of given sizes, the paper's by default."""
     with as_one_line(debug):
-        if not 0 < fraction <= 1:
-            raise ValueError(f"--fraction is {fraction:g}; expected more than 0 and at most 1")
-        from treefold.atomic import check_writable
         from treefold.lab.cli.benchmarking import bench_rows
 
-        check_writable(out)
         bench_rows(sizes, rows, fraction, preset, set_ or [], out, machine)
 
 
@@ -291,10 +290,10 @@ def compare(
     learning_rate: Annotated[float, Parameter(help="Of Adam, for all alike.")] = 3e-3,
     task: Annotated[
         str | None,
-        Parameter(help="classification or regression, where y does not tell."),
+        Parameter(help="classification or regression, where it cannot be inferred."),
     ] = None,
     metric: Annotated[
-        str | None, Parameter(help="accuracy, roc-auc or mae; found out if not given.")
+        str | None, Parameter(help="accuracy, roc-auc or mae; inferred if not given.")
     ] = None,
     out: Annotated[
         Path | None, Parameter(help="For runs and page; runs/compare/NAME if not given.")
@@ -302,25 +301,25 @@ def compare(
     machine: Where = HERE,
     debug: Debug = False,
 ) -> None:
-    """Compare aggregators on your own graphs, and say which to pick and why.
+    """Compare aggregators on your own graphs: which to pick, and why.
 
-    Every aggregator sits in the same small GNN and gets the same budget. Whether nodes or graphs
-    are asked for, and classes or numbers, is found out from y: whole numbers are classes, floats
-    are numbers; splits are train_mask, val_mask and test_mask, or random. Ends with a page of
-    scores, times, memory and law violations. The same command goes on where it was stopped, and
-    skips what is done. A Python file is run: give only one that you trust.
+    Every aggregator sits in the same small GNN and gets the same budget. The problem is inferred
+    from y: of nodes or of graphs; whole numbers are classes, floats are numbers. Splits are
+    train_mask, val_mask and test_mask, or random. Ends with a page of scores, times, memory and law
+    violations. The same command resumes where it was stopped, and skips finished runs; evaluate,
+    laws and resume take their folders. A Python file is run: give only one that you trust.
     """
     with as_one_line(debug):
         from treefold.lab.cli.comparing import compare_aggregators
-        from treefold.lab.compare import EPOCHS, Budget, Plan, Size, parse_aggregators
+        from treefold.lab.compare import EPOCHS, Budget, Plan, SmallModel, parse_aggregators
 
         if epochs is None and seconds is None:
             epochs = EPOCHS
         budget = Budget(epochs, seconds, batch_size, learning_rate)
-        size = Size(channels, layers)
+        model = SmallModel(channels, layers)
 
         def plan() -> Plan:
-            return Plan(parse_aggregators(aggregators), seeds, budget, size)
+            return Plan(parse_aggregators(aggregators), seeds, budget, model)
 
         compare_aggregators(dataset, data, task, metric, plan, out, machine)
 

@@ -1,9 +1,10 @@
-"""What `treefold bench` does."""
+"""`treefold bench`: the time of an epoch, for every row and size."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from treefold.atomic import check_writable
 from treefold.lab.cli.commands import variant_name, world_of
 from treefold.lab.experiments import (
     REPORTED_SECONDS,
@@ -28,6 +29,9 @@ def bench_rows(
     machine: "Machine",
 ) -> None:
     """Time an epoch for every row and size, print a table, leave a record each."""
+    if not 0 < fraction <= 1:
+        raise ValueError(f"--fraction is {fraction:g}; expected more than 0 and at most 1")
+    check_writable(out)
     wanted = parse_sizes(sizes)
     experiments = find_experiment("second-minimum", preset)
     if rows is not None:

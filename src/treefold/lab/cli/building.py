@@ -1,4 +1,4 @@
-"""What `treefold data build` does."""
+"""`treefold data build`: graphs from molecules and images, with progress."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -11,7 +11,7 @@ from treefold.lab.cli.counting import bar_or_lines
 
 if TYPE_CHECKING:
     from treefold.lab.tasks import Built
-    from treefold.lab.tasks import Progress as Told
+    from treefold.lab.tasks import Progress as Report
 
 NUM_SHOWN = 10
 """Left-out entries that are printed; all of them go to a file."""
@@ -22,9 +22,9 @@ def build_zinc_data(table: Path, out: Path) -> None:
     with _needed("rdkit", "networkx"):
         from treefold.lab.tasks import build_zinc
 
-    with told_count("molecules") as told:
-        built = build_zinc(table, out, told)
-    _say(built, out)
+    with progress_of("molecules") as progress:
+        built = build_zinc(table, out, progress)
+    _print(built, out)
 
 
 def build_superpixel_data(
@@ -38,15 +38,15 @@ def build_superpixel_data(
     with _needed("skimage", "PIL"):
         from treefold.lab.tasks import build_superpixels
 
-    with told_count("images") as told:
+    with progress_of("images") as progress:
         built = build_superpixels(
-            source, out, labels=labels, at_most=at_most, compactness=compactness, progress=told
+            source, out, labels=labels, at_most=at_most, compactness=compactness, progress=progress
         )
-    _say(built, out)
+    _print(built, out)
 
 
-def _say(built: "Built", out: Path) -> None:
-    """What came of it, once our loader has read all of it."""
+def _print(built: "Built", out: Path) -> None:
+    """Print the sizes of the splits, once our loader has read all of them."""
     from treefold.lab.tasks import LEFT_OUT, built_task
 
     task = built_task(built.name, out)
@@ -63,7 +63,7 @@ def _say(built: "Built", out: Path) -> None:
 
 @contextmanager
 def _needed(*packages: str) -> Iterator[None]:
-    """Say what to install where a package is missing."""
+    """Name the extra to install where a package is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -74,7 +74,7 @@ def _needed(*packages: str) -> Iterator[None]:
         ) from None
 
 
-def told_count(what: str) -> AbstractContextManager["Told"]:
+def progress_of(what: str) -> AbstractContextManager["Report"]:
     """A bar on a terminal; elsewhere a line for every tenth."""
     return bar_or_lines(
         what,

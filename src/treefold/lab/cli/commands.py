@@ -1,14 +1,14 @@
-"""What the commands on single runs do. Imported only when one of them is called: it needs torch."""
+"""The commands on single runs: train, resume, evaluate, laws. Imported when one is called."""
 
 import hashlib
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from treefold.aggr import AGGREGATORS
 from treefold.algebra import law_report
 from treefold.checkpoints import CheckpointStore
 from treefold.cores import num_cores
@@ -17,7 +17,6 @@ from treefold.lab.cli.display import choose_display
 from treefold.lab.cli.watching import watch
 from treefold.lab.experiments import (
     CHECKPOINTS,
-    FAMILIES,
     certify_network,
     experiment_of,
     find_experiment,
@@ -25,47 +24,33 @@ from treefold.lab.experiments import (
     names_checkpoint,
     override,
     replan,
-    routine_of,
     run,
     run_of,
+    runner_of,
 )
 from treefold.lab.networks import SetNetwork
 from treefold.lab.runs import (
     FULL,
     Record,
     World,
-    found_record,
     inputs_of,
     laws_of,
+    sound_record,
     states_of,
     stop_on_signals,
     under_torchrun,
 )
-from treefold.lab.tasks import SET_TASKS
 from treefold.names import require_one_of
 
 if TYPE_CHECKING:
     from treefold.lab.cli.options import Machine
 
+CPU = torch.device("cpu")
 MOST_SEEDS = 1 << 43
 """Every part of the data has a generator of its own, whose number takes 20 bits more."""
+_NEEDS_QUOTES = re.compile(r"[^A-Za-z0-9._=+-]+")
 LONGEST_NAME = 200
 """In bytes; file systems take 255, and a manifest's name is longer than a folder's."""
-
-
-def list_everything() -> None:
-    """Print names, ready to be copied into other commands."""
-    print("experiments")
-    for family in FAMILIES.values():
-        for name, experiments in family.experiments.items():
-            rows = ", ".join(row.name.partition("/")[2] for row in experiments("smoke"))
-            others = ", ".join(family.extra_rows.get(name, ()))
-            print(f"  {name}: {rows}" + (f"; by name only: {others}" if others else ""))
-    for kind, family in FAMILIES.items():
-        print(f"presets for {kind}")
-        for name, preset in family.presets.items():
-            print(f"  {name}: {preset.about}")
-    print(f"aggregators, each a row of {', '.join(SET_TASKS)} too\n  {', '.join(AGGREGATORS)}")
 
 
 def train_rows(
@@ -99,20 +84,20 @@ def train_rows(
                 watcher=watch(display, experiment.name, experiment),
                 stop=stop,
             )
-            display.finish(experiment.name, in_short(record))
+            display.finish(experiment.name, f"{in_short(record)} in {folder}")
 
 
 def _threads_of(folder: Path, machine: "Machine") -> int | None:
-    """With how many threads the run that is there was begun, if nobody asks for another number."""
-    record = None if _asks_for_threads(machine) else found_record(folder)
+    """The number of threads of the run that is there, if no other number is asked for."""
+    record = None if _asks_for_threads(machine) else sound_record(folder)
     return None if record is None else record.machine.get("threads")
 
 
 def resume_run(folder: Path, machine: "Machine", epochs: int | None = None) -> None:
-    """Go on with a run, from what its record says; until it has had `epochs`, if given."""
+    """Resume a run from its record; until it has had `epochs`, if given."""
     if names_checkpoint(folder):
         raise ValueError(
-            f"{folder} is one checkpoint, but a run goes on from its last one; give its folder, "
+            f"{folder} is one checkpoint, but a run is resumed from its last one; give its folder, "
             f"{run_of(folder)}"
         )
     folder = run_of(folder)
@@ -131,17 +116,17 @@ def resume_run(folder: Path, machine: "Machine", epochs: int | None = None) -> N
             folder=folder,
             world=world,
             watcher=watcher,
-            elsewhere=True,
+            other_processes=True,
         )
-        display.finish(record.name, in_short(record))
+        display.finish(record.name, f"{in_short(record)} in {folder}")
 
 
 def evaluate_run(path: Path, sizes: str | None, seed: int | None, machine: "Machine") -> None:
     """Score a checkpoint, the best if none is named: a line per size, or other case of the task."""
     record = Record.read(run_of(path))
     experiment = experiment_of(record)
-    routine = routine_of(experiment, record.seed if seed is None else checked_seed(seed))
-    wanted = routine.cases(sizes)
+    runner = runner_of(experiment, record.seed if seed is None else checked_seed(seed))
+    wanted = runner.cases(sizes)
     begun = {name: value for name, value in record.machine.items() if name == "precision"}
     model = model_at(path, experiment)
     world = world_of(machine, begun)
@@ -149,28 +134,33 @@ def evaluate_run(path: Path, sizes: str | None, seed: int | None, machine: "Mach
     scores = {}
     for case in wanted:
         with torch.no_grad():
-            scores[case] = routine.score(placed, case, world.device)
-        label, value = routine.shown(case, scores[case]).values()
+            scores[case] = runner.score(placed, case, world.device)
+        label, value = runner.shown(case, scores[case]).values()
         print(f"{label:>8}  {value:.4f}", flush=True)
-    for name, value in routine.metrics(scores).items():
+    for name, value in runner.metrics(scores).items():
         if "@" in name:
             print(f"{name}  {value:.4f}")
 
 
 def print_laws(path: Path, num_draws: int) -> None:
-    """Print a law report on states that the run's operator really meets."""
+    """Print a law report on states that the run's operator meets on validation data."""
     record = Record.read(run_of(path))
     experiment = experiment_of(record)
+    runner = runner_of(experiment, record.seed)
+    runner.require_data()
     # In float32 whatever it was trained in: what is asked is how far the operator itself is off.
     model = model_at(path, experiment).float()
     with torch.no_grad():
-        folded = routine_of(experiment, record.seed).folded(model, torch.device("cpu"))
-    if folded is None or not laws_of(folded.aggregator)[0]:
+        folded = [each for each in runner.folded(model, CPU) if laws_of(each.aggregator)[0]]
+    if not folded:
         raise ValueError(f"{record.name} learns no operator; its laws hold or not by definition")
-    laws, op = laws_of(folded.aggregator)
-    generator = torch.Generator().manual_seed(0)
-    states, inputs = states_of(*folded), inputs_of(folded.rows, folded.groups)
-    print(law_report(op, states, laws, num_draws=num_draws, generator=generator, inputs=inputs))
+    for number, each in enumerate(folded, start=1):
+        laws, op = laws_of(each.aggregator)
+        generator = torch.Generator().manual_seed(0)
+        states, inputs = states_of(*each), inputs_of(each.rows, each.groups)
+        if len(folded) > 1:
+            print(f"layer {number}")
+        print(law_report(op, states, laws, num_draws=num_draws, generator=generator, inputs=inputs))
 
 
 def certify_run(path: Path, grade: str, limit: int, out: Path | None) -> Path:
@@ -253,7 +243,7 @@ def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:
 
 
 def _asks_for_threads(machine: "Machine") -> bool:
-    """Whether somebody has said how many threads there are to be."""
+    """True if the number of threads is given by an option or the environment."""
     return machine.threads is not None or "OMP_NUM_THREADS" in os.environ
 
 
@@ -272,13 +262,28 @@ def run_folder(
     assignments: list[str],
     precision: str = FULL,
 ) -> Path:
-    """Where a run goes: overrides are part of its name, and so is an unusual precision."""
-    return out / name / variant_name(preset, assignments, precision) / f"seed-{seed}"
+    """The folder of a run: overrides are part of its name, and so is an unusual precision."""
+    changes = [*assignments, *([] if precision == FULL else [f"precision={precision}"])]
+    earlier = out / name / _earlier_name(preset, changes) / f"seed-{seed}"
+    found = out / name / variant_name(preset, assignments, precision) / f"seed-{seed}"
+    return earlier if earlier.is_dir() and not found.exists() else found
 
 
 def variant_name(preset: str, assignments: list[str], precision: str = FULL) -> str:
-    """A preset with overrides as the name of a folder; long ones end in a digest of all."""
+    """A preset with overrides as a name that needs no quotes in a shell.
+
+    Long names, and those in which characters had to be replaced, end in a digest of the overrides.
+    """
     changes = [*assignments, *([] if precision == FULL else [f"precision={precision}"])]
+    exact = "+".join([preset, *sorted(changes)])
+    name = _NEEDS_QUOTES.sub("_", exact)
+    if name == exact and len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 13]}-{hashlib.sha256(exact.encode()).hexdigest()[:12]}"
+
+
+def _earlier_name(preset: str, changes: list[str]) -> str:
+    """The name with commas that earlier versions gave: runs that are there are found by it."""
     name = preset + "".join(f",{item.replace('/', '_')}" for item in sorted(changes))
     if len(name.encode()) <= LONGEST_NAME:
         return name

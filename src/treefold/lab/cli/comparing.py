@@ -1,15 +1,17 @@
-"""What `treefold compare` does."""
+"""`treefold compare`: make the runs that are missing, write the page, and print the choice."""
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from treefold.lab.cli.commands import in_short, world_of
-from treefold.lab.cli.display import Display, Throttle, choose_display
-from treefold.lab.compare import Dataset, Listener, Onlooker, Plan, Row, compare, load_dataset
+from treefold.lab.cli.display import choose_display
+from treefold.lab.cli.watching import watch
+from treefold.lab.compare import Listener, Plan, compare, load_dataset
+from treefold.lab.experiments import Experiment, Watcher
 from treefold.lab.report import write_comparison
-from treefold.lab.runs import FULL, Progress, Record
+from treefold.lab.runs import FULL, Record
+from treefold.lab.tasks import Dataset
 
 if TYPE_CHECKING:
     from treefold.lab.cli.options import Machine
@@ -24,7 +26,7 @@ def compare_aggregators(
     out: Path | None,
     machine: "Machine",
 ) -> None:
-    """Run what is not done yet, write the page, and say what to pick.
+    """Make the runs that are not finished, write the page, and print its summary.
 
     The plan is made once the data is there: a Python file may register aggregators of its own.
     """
@@ -35,23 +37,32 @@ def compare_aggregators(
             "these options out"
         )
     if not dataset.endswith(".py"):
-        make_plan()  # then a wrong name is found out before any data is read
+        make_plan()  # then a wrong name is found before any data is read
     found, plan = load_dataset(dataset, data, kind, metric), make_plan()
     folder = out or Path("runs") / "compare" / found.name
-    print(_said(found), flush=True)
+    print(_in_words(found), flush=True)
     with choose_display(json_lines=False) as display:
-        compared = compare(found, plan, folder, world_of(machine), _listener(display))
+
+        def begins(experiment: Experiment, seed: int) -> Watcher:
+            return watch(display, _title(experiment, seed), experiment)
+
+        def ends(experiment: Experiment, seed: int, record: Record) -> None:
+            short = in_short(record) if record.status == "finished" else f"failed: {record.error}"
+            display.finish(_title(experiment, seed), short)
+
+        compared = compare(found, plan, folder, world_of(machine), Listener(begins, ends))
     if compared.num_skipped:
         print(f"{compared.num_skipped} of {compared.num_runs} runs were finished before")
     write_comparison(folder)
+    print(f"each run is in {folder}/AGGREGATOR/seed-N")
     if compared.failed:
         raise RuntimeError(
             f"{len(compared.failed)} of {compared.num_runs} runs failed: "
-            f"{', '.join(compared.failed)}; the page says why"
+            f"{', '.join(compared.failed)}; the page has the reasons"
         )
 
 
-def _said(dataset: Dataset) -> str:
+def _in_words(dataset: Dataset) -> str:
     facts = dataset.facts()
     answers = ", ".join(f"{count:,} {name}" for name, count in facts["answers"].items())
     return (
@@ -61,35 +72,5 @@ def _said(dataset: Dataset) -> str:
     )
 
 
-def _listener(display: Display) -> Listener:
-    def ends(name: str, seed: int, record: Record) -> None:
-        short = in_short(record) if record.status == "finished" else f"failed: {record.error}"
-        display.finish(_title(name, seed), short)
-
-    return Listener(lambda name, seed: _onlooker(display, _title(name, seed)), ends)
-
-
-def _title(name: str, seed: int) -> str:
-    return f"{name} seed {seed}"
-
-
-def _onlooker(display: Display, title: str) -> Onlooker:
-    ready = Throttle()
-
-    def step(progress: Progress, steps: int, spent: float) -> None:
-        if ready and progress.sets:
-            counts = _counts(progress.epoch, progress.step, steps, spent)
-            display.show(title, {"kind": "step", **counts, "loss": progress.loss / progress.sets})
-
-    def epoch(row: Row, steps: int, spent: float) -> None:
-        counts = _counts(int(row["epoch"]), steps, steps, spent)
-        display.show(title, {"kind": "epoch", **counts, **row})
-
-    return Onlooker(step, epoch)
-
-
-def _counts(epoch: int, step: int, steps: int, spent: float) -> dict[str, int]:
-    """Where a run is; with a budget of seconds, how many epochs it will be is estimated."""
-    done = epoch - 1 + step / steps
-    epochs = max(epoch, math.ceil(done / spent - 1e-9) if spent else epoch)
-    return {"epoch": epoch, "epochs": epochs, "step": step, "steps": steps}
+def _title(experiment: Experiment, seed: int) -> str:
+    return f"{experiment.aggregator.name} seed {seed}"

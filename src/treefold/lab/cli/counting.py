@@ -1,4 +1,4 @@
-"""How far something has come that can be counted: a bar on a terminal, a few lines elsewhere."""
+"""Progress of something that can be counted: a bar on a terminal, a few lines elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,18 +12,18 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeR
 def bar_or_lines(
     what: str,
     columns: tuple[ProgressColumn, ...],
-    say: Callable[[int, int | None], str],
+    line: Callable[[int, int | None], str],
     *,
     first: int = 0,
     step: int = 1,
 ) -> Iterator[Callable[[int, int | None], None]]:
-    """Takes what is done and the total, if that is known.
+    """Yield a function of what is done and the total, if that is known.
 
-    The bar shows `columns`. Off a terminal `say` makes a line of the two, from `first` on for every
-    tenth of the total, or every `step` if that is not known.
+    The bar shows `columns`. Off a terminal `line` makes a line of the two, from `first` on, for
+    every tenth of the total, or every `step` if that is not known.
     """
     if not sys.stderr.isatty():
-        yield _Lines(say, first, step)
+        yield _Lines(line, first, step)
         return
     shown = (TextColumn("{task.description}"), BarColumn(bar_width=24), *columns)
     time_left = TimeRemainingColumn(compact=True)
@@ -33,11 +33,11 @@ def bar_or_lines(
 
 
 class _Lines:
-    def __init__(self, say: Callable[[int, int | None], str], first: int, step: int) -> None:
-        self._say, self._next, self._step = say, first, step
+    def __init__(self, line: Callable[[int, int | None], str], first: int, step: int) -> None:
+        self._line, self._next, self._step = line, first, step
 
     def __call__(self, done: int, total: int | None) -> None:
         if done < self._next and done != total:
             return
         self._next = done + (max(1, total // 10) if total else self._step)
-        print(self._say(done, total), file=sys.stderr, flush=True)
+        print(self._line(done, total), file=sys.stderr, flush=True)

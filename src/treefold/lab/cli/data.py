@@ -1,4 +1,4 @@
-"""What `treefold data` does: fetch official files with a bar, then convert them."""
+"""`treefold data fetch`: fetch official files with a bar, then convert them."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -7,14 +7,14 @@ from rich.progress import DownloadColumn, TransferSpeedColumn
 
 from treefold.lab.cli.counting import bar_or_lines
 from treefold.lab.tasks import GRAPH_TASKS, SPLITS, Fetched, data_folder, fetch
-from treefold.lab.tasks import Progress as Told
+from treefold.lab.tasks import Progress as Report
 
 
 def fetch_data(name: str, into: Path | None, sha256: str | None) -> None:
-    """Fetch a data set, say what came, and see that it can be read."""
-    with told_progress(name) as told:
-        fetched = fetch(name, into, sha256=sha256, progress=told)
-    print(_said(name, fetched), flush=True)
+    """Fetch a data set, print what came, and check that it can be read."""
+    with progress_of(name) as progress:
+        fetched = fetch(name, into, sha256=sha256, progress=progress)
+    print(_in_words(name, fetched), flush=True)
     task = GRAPH_TASKS[name]()
     sizes = {split: len(task.split(split, into)) for split in SPLITS}
     print("  ".join(f"{split} {size:,}" for split, size in sizes.items()) + " graphs")
@@ -22,13 +22,13 @@ def fetch_data(name: str, into: Path | None, sha256: str | None) -> None:
         print(f"to use it, set TREEFOLD_DATA={into}")
 
 
-def _said(name: str, fetched: Fetched) -> str:
+def _in_words(name: str, fetched: Fetched) -> str:
     if not fetched.downloaded:
         return f"{name} is in {fetched.folder}, whole; nothing was downloaded"
     return f"{name} is now in {fetched.folder}; SHA-256 of its archive {fetched.sha256}"
 
 
-def told_progress(name: str) -> AbstractContextManager[Told]:
+def progress_of(name: str) -> AbstractContextManager[Report]:
     """A bar on a terminal; elsewhere a line for every tenth, or every 100 MB."""
 
     def line(done: int, total: int | None) -> str:

@@ -1,4 +1,4 @@
-"""What a person sees of runs: bars on a terminal, a line per epoch elsewhere."""
+"""Runs on the screen: bars on a terminal, a line per epoch elsewhere."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ from rich.text import Text
 from treefold.lab.cli.errors import stop_printing
 
 Event = Mapping[str, Any]
-"""What a run says of itself: `kind` is `step`, `epoch` or `evaluated`, the rest are numbers."""
+"""An event of a run: `kind` is `step`, `epoch` or `evaluated`, the rest are numbers."""
 
 SECONDS_BETWEEN_STEPS = 0.25
 WIDTH_OF_ONE_LINE = 140
@@ -27,7 +27,7 @@ class Display(ABC):
 
     @abstractmethod
     def show(self, name: str, event: Event) -> None:
-        """Take notice of an event."""
+        """Show an event."""
 
     def finish(self, name: str, message: str) -> None:
         """A run is over."""
@@ -53,10 +53,10 @@ class Silent(Display):
     """Nothing, for all processes but the first."""
 
     def show(self, name: str, event: Event) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     def finish(self, name: str, message: str) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 class Json(Display):
@@ -86,7 +86,7 @@ class TwoLines(Progress):
 
 
 class Bars(Display):
-    """A bar per run: epoch, loss, validation accuracy, law violation, sets a second, time left."""
+    """A bar per run: epoch, loss, validation accuracy, law violation, sets/s, time left."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""The entry point: says what to install where the command line's own packages are missing."""
+"""The entry point: names the extra to install where the command line's packages are missing."""
 
 
 def main() -> None:

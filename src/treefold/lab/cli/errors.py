@@ -9,12 +9,12 @@ from rich.console import Group
 
 USAGE, FAILED, STORAGE, INTERRUPTED = 2, 3, 4, 130
 EXTRAS = {
-    "train": ("lightning_fabric", "safetensors", "numpy", "torchmetrics"),
+    "train": ("lightning_fabric", "filelock", "safetensors", "numpy", "torchmetrics"),
     "report": ("jinja2", "matplotlib"),
     "graphs": ("networkx",),
     "ray": ("ray", "pyarrow"),
 }
-"""What each extra brings that a command cannot do without."""
+"""The packages of each extra that a command cannot do without."""
 FILES = {"DamagedCheckpoint", "UnreadableLog", "UnreadableRecord", "OSError"}
 """Errors about files, by name: their modules need torch, or time."""
 
@@ -42,7 +42,7 @@ def as_one_line(debug: bool) -> Iterator[None]:
 
 
 def in_one_line(error: Exception) -> Group:
-    """Print what cyclopts has to say of a command it cannot read; leaves it nothing to draw."""
+    """Print cyclopts' error about a command line; leaves it nothing to draw."""
     # Not through rich, which would wrap it or cut it off at the width of the screen.
     _say(str(error))
     return Group()
@@ -63,7 +63,7 @@ def _leave(message: str, code: int) -> None:
 
 
 def _extra_of(module: str) -> str | None:
-    """Which of our extras brings a module that is missing."""
+    """The extra that brings a module that is missing, or None."""
     package = module.partition(".")[0]
     return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
 

@@ -1,4 +1,4 @@
-"""What `treefold fold` does."""
+"""`treefold fold`: fold a table with a run's model."""
 
 import logging
 import sys
@@ -12,7 +12,7 @@ NUM_SHOWN = 10
 def fold_file(
     run: Path, source: Path, key: str, on: str, out: Path, decode: bool, address: str | None
 ) -> None:
-    """Fold a Parquet table with a run's model, and say what became of its rows."""
+    """Fold a Parquet table with a run's model, and print the counts of its rows."""
     warnings.simplefilter("ignore")  # Ray's own, about its future
     from treefold.distributed import MOST_BAD_PER_KEY, bad_rows_path, fold_table
     from treefold.lab.experiments import load_fold

@@ -17,7 +17,7 @@ Assignments = Annotated[
     ),
 ]
 Recipe = Annotated[str, Parameter(help="EXPERIMENT or EXPERIMENT/ROW; `treefold list`.")]
-Folder = Annotated[Path, Parameter(help="The folder of a run, as train leaves it.")]
+Folder = Annotated[Path, Parameter(help="The folder of a run, as train or compare leaves it.")]
 Run = Annotated[Path, Parameter(help="The folder of a run, or one checkpoint in it.")]
 Preset = Annotated[str, Parameter(help="smoke, quick, standard or paper.")]
 Debug = Annotated[bool, Parameter(negative=(), help="Show the traceback of an error.")]
@@ -33,14 +33,14 @@ Data = Annotated[
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Where to run."""
+    """The machine to run on."""
 
     device: str | None = None
     """cpu, cuda, mps or auto; cpu if not given."""
     precision: str | None = None
     """32-true, 64-true, bf16-mixed, 16-mixed or bf16-true; 32-true if not given."""
     processes: int | None = None
-    """How many processes share the work on a model (DDP); 1 if not given, or those of torchrun."""
+    """Processes that share the work on a model (DDP); 1 if not given, or those of torchrun."""
     threads: int | None = None
     """Threads per process; all cores if not given."""
 

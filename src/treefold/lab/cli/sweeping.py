@@ -24,7 +24,7 @@ from treefold.lab.experiments import (
     find_preset,
     override,
     require_aggregator,
-    routine_of,
+    runner_of,
 )
 from treefold.lab.runs import FULL, RECORD_FILE, Record, UnreadableRecord, as_json, check_precision
 
@@ -46,12 +46,12 @@ class Job:
 
     @property
     def title(self) -> str:
-        """What to call it on the screen."""
+        """Its name on the screen."""
         return f"{self.name} seed {self.seed}"
 
     @property
     def folder(self) -> Path:
-        """Where the run goes."""
+        """The folder of the run."""
         changes = list(self.assignments)
         return run_folder(
             Path(self.out), self.name, self.preset, self.seed, changes, self.precision
@@ -68,7 +68,7 @@ class Job:
         ]
 
     def is_finished(self) -> bool:
-        """Whether the run is there, with everything evaluated that the recipe asks for."""
+        """True if the run is there, with everything evaluated that the recipe asks for."""
         record = self.record()
         if record is None or record.status != "finished":
             return False
@@ -81,7 +81,7 @@ class Job:
         try:
             return Record.read(self.folder) if (self.folder / RECORD_FILE).exists() else None
         except UnreadableRecord:
-            return None  # training will say what is wrong, or begin it anew
+            return None  # training will report the fault, or start it again
 
 
 def sweep_rows(
@@ -112,7 +112,7 @@ def sweep_rows(
     if failed:
         raise RuntimeError(
             f"{len(failed)} of {len(left)} runs failed: {', '.join(failed)}; "
-            "the same command goes on with them"
+            "the same command resumes them"
         )
 
 
@@ -124,8 +124,7 @@ def manifest(
     assignments: list[str],
     machine: "Machine",
 ) -> Iterator[Job]:
-    """The runs of a sweep, seed by seed; wrong names and values and missing data are found
-    out here."""
+    """The runs of a sweep, seed by seed; wrong names, wrong values and missing data raise here."""
     device, precision = machine.device or "cpu", machine.precision or FULL
     check_precision(precision, device)
     count = find_preset(recipe, preset).num_seeds if seeds is None else seeds
@@ -135,13 +134,13 @@ def manifest(
         for experiment in find_experiment(recipe, preset):
             changed, _ = override(experiment, assignments)
             require_aggregator(changed)
-            routine_of(changed, seed).require_data()
+            runner_of(changed, seed).require_data()
             where = (str(out), tuple(assignments), device, precision)
             yield Job(experiment.name, preset, seed, *where)
 
 
 def run_here(jobs: list[Job], workers: int) -> list[str]:
-    """Run the jobs on this machine, `workers` at once; gives the titles of those that failed.
+    """Run the jobs on this machine, `workers` at once; returns the titles of those that failed.
 
     Ctrl-C and SIGTERM are passed on to the runs, which save before they go.
     """
@@ -191,7 +190,7 @@ class Children:
 
     @property
     def are_stopped(self) -> bool:
-        """Whether they have been asked to."""
+        """True once they have been asked to."""
         return self._stopped
 
     def stop(self) -> None:
@@ -204,7 +203,7 @@ class Children:
 
 @contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """Inside, SIGTERM is what Ctrl-C is."""
+    """Inside, SIGTERM acts as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can hear signals
         return

@@ -1,17 +1,18 @@
 """From a run's progress to events for a display."""
 
+import math
 import time
 from typing import Any
 
 from treefold.lab.cli.display import Display, Throttle
-from treefold.lab.experiments import Experiment, Watcher
+from treefold.lab.experiments import Experiment, Training, Watcher
 from treefold.lab.runs import Progress
 
 
 def watch(display: Display, name: str, experiment: Experiment) -> Watcher:
-    """A watcher that tells the display what happens, steps only now and then."""
-    ready, epochs = Throttle(), experiment.training.epochs
-    start: tuple[float, int] | None = None  # when we began to look, and at which step
+    """A watcher that passes events on to the display, steps only now and then."""
+    ready, training = Throttle(), experiment.training
+    start: tuple[float, int] | None = None  # the time at the first look, and the steps done
 
     def step(progress: Progress, steps: int) -> None:
         nonlocal start
@@ -25,15 +26,17 @@ def watch(display: Display, name: str, experiment: Experiment) -> Watcher:
             {
                 "kind": "step",
                 "epoch": progress.epoch,
-                "epochs": epochs,
+                "epochs": _num_epochs(training, progress.epoch, done / steps, elapsed),
                 "step": progress.step,
                 "steps": steps,
                 "loss": progress.loss / progress.sets,
-                "sets_per_second": (done - first) * experiment.training.batch_size / elapsed,
+                "sets_per_second": (done - first) * training.batch_size / elapsed,
             },
         )
 
     def epoch(row: dict[str, float | int], steps: int) -> None:
+        number, seconds = int(row["epoch"]), float(row["seconds"])
+        epochs = _num_epochs(training, number, number, seconds)
         display.show(
             name, {"kind": "epoch", "epochs": epochs, "step": steps, "steps": steps, **row}
         )
@@ -43,3 +46,11 @@ def watch(display: Display, name: str, experiment: Experiment) -> Watcher:
             display.show(name, {"kind": "evaluated", **shown})
 
     return Watcher(step, epoch, evaluated)
+
+
+def _num_epochs(training: Training, epoch: int, done: float, elapsed: float) -> int:
+    """The number of epochs; with a budget of seconds alone, as many as they seem to allow."""
+    if training.epochs is not None:
+        return training.epochs
+    assert training.seconds is not None
+    return max(epoch, math.ceil(done * training.seconds / max(elapsed, 1e-9) - 1e-9))

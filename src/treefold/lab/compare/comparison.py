@@ -1,4 +1,4 @@
-"""A whole comparison: every pair of aggregator and seed that is not done yet, and its record."""
+"""A whole comparison: every aggregator with every seed, each a run of the one engine."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,38 +7,48 @@ from pathlib import Path
 from typing import Any
 
 from treefold.atomic import check_writable
-from treefold.lab.compare.dataset import Dataset
 from treefold.lab.compare.plan import Plan
-from treefold.lab.compare.run import Onlooker, Run
+from treefold.lab.experiments import Experiment, Watcher, YourGraphsRunner, experiment_of, run
 from treefold.lab.runs import (
-    LOG_FILE,
-    MetricsLog,
     NonFinite,
     Record,
-    Stopped,
+    StopRequest,
     World,
     as_json,
-    found_record,
+    sound_record,
     stop_on_signals,
 )
+from treefold.lab.tasks import Dataset, YourGraphs
+from treefold.lab.tasks import collect as collect  # for those who compare from Python
+from treefold.lab.tasks import dataset_of as dataset_of
+from treefold.lab.tasks import load_dataset as load_dataset
 
 
 @dataclass(frozen=True)
 class Listener:
-    """Who hears of runs: asked for an onlooker at the start of each, told of its end."""
+    """Callbacks for whoever watches: asked for a watcher of each run, and called at its end."""
 
-    begins: Callable[[str, int], Onlooker] = lambda name, seed: Onlooker()
-    ends: Callable[[str, int, Record], None] = lambda name, seed, record: None
+    begins: Callable[[Experiment, int], Watcher] = lambda experiment, seed: Watcher()
+    ends: Callable[[Experiment, int, Record], None] = lambda experiment, seed, record: None
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of a comparison."""
+    """The runs of a comparison, as numbers and by name."""
 
     num_runs: int
     num_skipped: int
     """Finished before."""
     failed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a comparison."""
+
+    experiment: Experiment
+    seed: int
+    folder: Path
 
 
 def compare(
@@ -50,81 +60,74 @@ def compare(
 ) -> Compared:
     """Make every run of the plan that is not finished in `out`; on the CPU if no `world` is given.
 
-    A run whose numbers stop being finite, or that runs out of memory, is recorded as failed and the
-    others go on; a run that was stopped is begun anew by the next call.
+    A run whose numbers stop being finite, or that runs out of memory, is recorded as failed, and
+    the others are made. A run that was stopped is resumed by the next call.
     """
     world, listener = world or World(), listener or Listener()
     check_writable(out)
-    facts = dataset.facts()
-    jobs = [(name, seed, out / name / f"seed-{seed}") for name, seed in plan.pairs()]
-    left = [job for job in jobs if not _is_finished(job[2], plan.recipe(job[0], facts))]
+    task = YourGraphs.of(dataset)
+    jobs = [
+        Job(plan.experiment(name, task), seed, out / name / f"seed-{seed}")
+        for name, seed in plan.pairs()
+    ]
+    left = [found for job in jobs if (found := _left_to_do(job))]
     failed = []
-    for name, seed, folder in left:
-        record = _run(dataset, plan, name, seed, folder, world, listener, facts)
-        listener.ends(name, seed, record)
-        if record.status != "finished":
-            failed.append(f"{name} with seed {seed}")
+    with stop_on_signals() as stop:
+        for job in left:
+            record = _run(dataset, str(plan.budget), job, world, listener, stop)
+            listener.ends(job.experiment, job.seed, record)
+            if record.status != "finished":
+                failed.append(f"{job.experiment.aggregator.name} with seed {job.seed}")
     return Compared(len(jobs), len(jobs) - len(left), tuple(failed))
 
 
-def _is_finished(folder: Path, recipe: dict[str, Any]) -> bool:
-    """Whether the run is there; another recipe in its place is a mistake, found before any work."""
-    found = found_record(folder)
+def _left_to_do(job: Job) -> Job | None:
+    """The job, if it is not finished; another run in its place is found before any work."""
+    found = sound_record(job.folder)
     if found is None:
-        return False
-    wanted = as_json(recipe)
-    if found.recipe != wanted:
-        differing = [part for part in wanted if found.recipe.get(part) != wanted[part]]
-        drawn = "; dataset() must give the same data each time: seed what it draws"
+        return job
+    if "dataset" in found.recipe:
         raise ValueError(
-            f"{folder} holds a run with another {' and '.join(differing)}; give another --out, or "
-            f"remove that folder{drawn if 'dataset' in differing else ''}"
+            f"{job.folder} holds a run of an earlier treefold, without checkpoints to resume from; "
+            "give another --out (its comparison.html stays as it is), or remove that folder"
         )
-    return found.status == "finished"
+    wanted, there = (_identity(recipe) for recipe in (job.experiment.recipe(), found.recipe))
+    if differing := [part for part in wanted if there.get(part) != wanted[part]]:
+        hint = "; dataset() must give the same data each time: seed what it draws"
+        raise ValueError(
+            f"{job.folder} holds a run with another {' and '.join(differing)}; give another --out, "
+            f"or remove that folder{hint if 'dataset' in differing else ''}"
+        )
+    if found.status == "finished":
+        return None
+    # The same graphs may have been named in other words, such as another path.
+    return dataclasses.replace(job, experiment=experiment_of(found))
+
+
+def _identity(recipe: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a recipe that make two runs the same, whatever the graphs' file is called."""
+    plain = as_json(recipe)
+    shared = {part: plain.get(part) for part in ("aggregator", "model", "training")}
+    return {"dataset": plain["task"].get("facts"), **shared}
 
 
 def _run(
-    dataset: Dataset,
-    plan: Plan,
-    name: str,
-    seed: int,
-    folder: Path,
-    world: World,
-    listener: Listener,
-    facts: dict[str, Any],
+    dataset: Dataset, preset: str, job: Job, world: World, listener: Listener, stop: StopRequest
 ) -> Record:
-    check_writable(folder)
-    (folder / LOG_FILE).unlink(missing_ok=True)  # of an earlier attempt
-    recipe = plan.recipe(name, facts)
-    record = Record.begun(f"{dataset.name}/{name}", str(plan.budget), seed, recipe)
-    record.write(folder)
-    onlooker, log = listener.begins(name, seed), MetricsLog(folder)
-    run = Run(dataset, name, seed, plan.budget, plan.size, world)
-
-    def closed(status: Any, error: str | None = None, **metrics: Any) -> Record:
-        done = dataclasses.replace(
-            record,
-            status=status,
-            error=error,
-            seconds=run.standing.seconds,
-            epochs=len(MetricsLog.read(folder)),
-            metrics=metrics,
-        )
-        done.write(folder)
-        return done
-
     try:
-        memory = run.step_memory()
-        with stop_on_signals() as stop:
-            run.train(onlooker, stop, log.append)
-        return closed("finished", **run.judge(), step_memory=memory)
-    except Stopped as stopped:
-        closed("stopped", str(stopped))
-        raise
-    except (NonFinite, MemoryError) as error:
-        return closed("failed", str(error) or "out of memory")
+        return run(
+            job.experiment,
+            preset=preset,
+            seed=job.seed,
+            folder=job.folder,
+            world=world,
+            watcher=listener.begins(job.experiment, job.seed),
+            stop=stop,
+            runner=YourGraphsRunner(job.experiment, job.seed, dataset),
+        )
+    except (NonFinite, MemoryError):
+        return Record.read(job.folder)
     except RuntimeError as error:
         if "memory" not in str(error):
-            closed("failed", str(error))
             raise
-        return closed("failed", " ".join(str(error).split())[:300])
+        return Record.read(job.folder)

@@ -1,10 +1,17 @@
-"""What a comparison runs: which aggregators with which seeds, and one budget for all."""
+"""The runs of a comparison: aggregators and seeds, with one budget and one network for all."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from treefold.aggr import AGGREGATORS
+from treefold.lab.experiments import (
+    AggregatorChoice,
+    Experiment,
+    GraphEvaluation,
+    Training,
+)
+from treefold.lab.experiments import SmallModel as SmallModel
+from treefold.lab.tasks import SPLITS, YourGraphs
 from treefold.names import require_one_of
 
 EPOCHS = 30
@@ -12,7 +19,7 @@ EPOCHS = 30
 
 @dataclass(frozen=True)
 class Budget:
-    """What every run gets: so many epochs, or so many seconds of training."""
+    """The training of every run: so many epochs, or so many seconds of training."""
 
     epochs: int | None = EPOCHS
     seconds: float | None = None
@@ -24,28 +31,17 @@ class Budget:
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.seconds is None):
             raise ValueError("give either epochs or seconds, so that all runs get the same")
-        for name in ("epochs", "seconds", "batch_size", "learning_rate", "clip_norm"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name.replace('_', ' ')} is {value}; expected more than 0")
+        _ = self.training
 
     def __str__(self) -> str:
         if self.epochs is None:
             return f"{self.seconds:g} seconds"
         return "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
 
-
-@dataclass(frozen=True)
-class Size:
-    """How large the network is."""
-
-    channels: int = 32
-    layers: int = 2
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if value < 1:
-                raise ValueError(f"{name} is {value}; expected 1 or more")
+    @property
+    def training(self) -> Training:
+        """As a part of a recipe."""
+        return Training(**vars(self))
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class Plan:
     aggregators: tuple[str, ...] = tuple(AGGREGATORS)
     num_seeds: int = 3
     budget: Budget = Budget()
-    size: Size = Size()
+    model: SmallModel = field(default_factory=SmallModel)
 
     def __post_init__(self) -> None:
         if not self.aggregators:
@@ -73,14 +69,16 @@ class Plan:
             for name in self.aggregators:
                 yield name, seed
 
-    def recipe(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
-        """What the record of a run with this aggregator says it depends on."""
-        return {
-            "dataset": facts,
-            "aggregator": {"name": name, "options": {}},
-            "model": asdict(self.size),
-            "training": asdict(self.budget),
-        }
+    def experiment(self, name: str, task: YourGraphs) -> Experiment:
+        """The experiment of an aggregator."""
+        return Experiment(
+            name=f"{task.facts['name']}/{name}",
+            task=task,
+            aggregator=AggregatorChoice(name),
+            training=self.budget.training,
+            evaluation=GraphEvaluation(SPLITS, self.budget.batch_size),
+            model=self.model,
+        )
 
 
 def parse_aggregators(names: str | None) -> tuple[str, ...]:

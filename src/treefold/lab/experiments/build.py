@@ -1,4 +1,4 @@
-"""From a recipe to what runs: routines, networks, optimisers, schedules."""
+"""From a recipe to what runs: networks, optimisers, schedules."""
 
 from collections.abc import Callable
 
@@ -14,46 +14,35 @@ from torch.optim.lr_scheduler import (
 )
 
 from treefold.aggr import AGGREGATORS, aggregator
-from treefold.lab.experiments.multitask_runner import MultiTaskRoutine
-from treefold.lab.experiments.realworld_runner import RealWorldRoutine
+from treefold.lab.experiments.catalogue import runner_of
 from treefold.lab.experiments.recipe import Experiment, Training
-from treefold.lab.experiments.set_runner import SetRoutine
-from treefold.lab.experiments.task_runner import Routine
-from treefold.lab.tasks import GraphTask, MultiTask, SetTask
+from treefold.lab.experiments.task_runner import TaskRunner
 from treefold.names import require_one_of
-
-ROUTINES: dict[type, type[Routine]] = {
-    SetTask: SetRoutine,
-    MultiTask: MultiTaskRoutine,
-    GraphTask: RealWorldRoutine,
-}
-"""By the kind of task they are for."""
-
-
-def routine_of(experiment: Experiment, seed: int) -> Routine:
-    """How an experiment is run with a seed."""
-    kinds = (kind for task, kind in ROUTINES.items() if isinstance(experiment.task, task))
-    return next(kinds)(experiment, seed)
 
 
 def require_aggregator(experiment: Experiment) -> None:
     """Refuse an aggregator that is unknown, or does not take its options, before work begins."""
-    choice = experiment.aggregator
-    others = routine_of(experiment, seed=0).other_aggregators
-    require_one_of([*AGGREGATORS, *others], choice.name, "aggregator")
-    if choice.name not in others:
+    choice, runner = experiment.aggregator, runner_of(experiment, seed=0)
+    _require_name(runner)
+    if choice.name not in runner.other_aggregators:
         with torch.random.fork_rng(devices=[]):
-            _as_value_error(experiment, lambda: aggregator(choice.name, 8, **choice.options))
+            _as_value_error(runner, lambda: aggregator(choice.name, 8, **choice.options))
 
 
-def build_model(experiment: Experiment) -> nn.Module:
+def build_model(runner: TaskRunner) -> nn.Module:
     """The network of a recipe."""
-    return _as_value_error(experiment, lambda: routine_of(experiment, seed=0).model())
+    _require_name(runner)
+    return _as_value_error(runner, runner.model)
 
 
-def _as_value_error(experiment: Experiment, make: Callable[[], nn.Module]) -> nn.Module:
-    """What `make` makes; options of a wrong type are the recipe's mistake."""
-    choice = experiment.aggregator
+def _require_name(runner: TaskRunner) -> None:
+    names = [*AGGREGATORS, *runner.other_aggregators]
+    require_one_of(names, runner.experiment.aggregator.name, "aggregator")
+
+
+def _as_value_error(runner: TaskRunner, make: Callable[[], nn.Module]) -> nn.Module:
+    """The result of `make`; options of a wrong type are the recipe's mistake."""
+    choice = runner.experiment.aggregator
     try:
         return make()
     except TypeError as error:
@@ -76,7 +65,7 @@ def build_schedule(
 ) -> LRScheduler | ReduceLROnPlateau:
     """The learning-rate schedule of a recipe, over `steps` steps in all.
 
-    `highest` tells a plateau whether what it is given should rise, or else fall.
+    `highest` is true if the numbers given to a plateau should rise.
     """
     if training.schedule == "plateau":
         return ReduceLROnPlateau(

@@ -1,75 +1,151 @@
-"""Every experiment there is, whatever its kind of task, by name."""
+"""Every experiment by name, and the module that has the rest of it. Names alone need no torch."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from __future__ import annotations
 
-from treefold.lab.experiments import realworld_experiments, set_experiments
-from treefold.lab.experiments.multitask_experiments import (
-    EXTRA_ROWS,
-    MULTITASK_EXPERIMENTS,
-    find_multitask_experiment,
-)
-from treefold.lab.experiments.multitask_presets import MULTITASK_PRESETS, MultiTaskPreset
-from treefold.lab.experiments.presets import PRESETS, Preset
-from treefold.lab.experiments.realworld_experiments import (
-    REALWORLD_EXPERIMENTS,
-    find_realworld_experiment,
-)
-from treefold.lab.experiments.realworld_presets import REALWORLD_PRESETS, RealWorldPreset
-from treefold.lab.experiments.recipe import Experiment
-from treefold.lab.tasks import SET_TASKS
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 from treefold.names import by_name
 
-AnyPreset = Preset | MultiTaskPreset | RealWorldPreset
+if TYPE_CHECKING:
+    from treefold.lab.experiments.recipe import Experiment
+    from treefold.lab.experiments.task_runner import TaskRunner
+
+AGGREGATOR_NAMES = (
+    *("sum", "mean", "max", "min", "std", "pna", "gru", "lstm"),
+    *("binary-gru", "binary-gru-assoc", "binary-mlp"),
+    *("gated-selection", "gated-selection-general", "finite-selection", "finite-counters"),
+    *("conjugated-sum", "conjugated-max"),
+)
+"""The names of the registry, which itself needs torch."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """Experiments on tasks of one kind, and what their presets stand for."""
+    """Experiments on tasks of one kind: their names, and those of their rows and presets."""
 
-    experiments: Mapping[str, Callable[[str], list[Experiment]]]
-    presets: Mapping[str, AnyPreset]
-    find: Callable[[str, str], list[Experiment]]
-    """The rows of an experiment, or one of them, at a preset."""
-    extra_rows: Mapping[str, tuple[str, ...]]
-    """Rows of an experiment that are run only if they are named."""
+    module: str
+    tasks: tuple[str, ...]
+    """As in recipes."""
+    rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By experiment."""
+    extra_rows: tuple[str, ...] = ()
+    """Rows of the experiments `with_extra`, which are run only if they are named."""
+    with_extra: tuple[str, ...] = ()
+    presets: Mapping[str, str] = field(default_factory=dict)
+    """Their costs, in words."""
 
+    def load(self) -> ModuleType:
+        """The module: it has KINDS, RUNNER, PRESETS and `find`."""
+        return import_module(f"treefold.lab.experiments.{self.module}")
+
+
+_SET_TASKS = ("second-minimum", "parity", "count-modulo", "mode", "xor")
+_SET_ROWS = ("gru", "binary-gru-assoc", "binary-gru", "pna", "max", "sum")
+_REAL_ROWS = ("mpnn-sum", "mpnn-max", "pna", "gru", "binary-gru", "binary-gru-assoc")
+_REAL = ("zinc", "zinc-edges", "molhiv", "cifar10", "cifar10-edges", "mnist", "mnist-edges")
+_SMOKE = "seconds: does it run?"
 
 FAMILIES = {
     "sets": Family(
-        set_experiments.EXPERIMENTS,
-        PRESETS,
-        set_experiments.find_experiment,
-        dict.fromkeys(SET_TASKS, set_experiments.EXTRA_ROWS),
+        "sets",
+        tasks=_SET_TASKS,
+        rows={
+            **dict.fromkeys(_SET_TASKS, _SET_ROWS),
+            "second-minimum-lambda": tuple(f"binary-gru-assoc-{10.0**-n:.0e}" for n in range(8)),
+            "second-minimum-associativity": (
+                "binary-gru",
+                *(f"binary-gru-assoc-{10.0**-n:.0e}" for n in (0, 2, 4)),
+            ),
+            "generalisation": (
+                *("binary-gru-balanced", "binary-gru-consistent", "binary-mlp"),
+                *("gated-selection-balanced", "gated-selection-assoc"),
+                *("gated-selection-consistent", "gated-selection-copies"),
+                *("gated-selection-means", "gated-selection-stretched"),
+            ),
+        },
+        extra_rows=("gated-selection-general", "gated-selection", "oracle"),
+        with_extra=_SET_TASKS,
+        presets={
+            "smoke": _SMOKE,
+            "quick": "the whole comparison in ten minutes on two cores",
+            "standard": "what we publish: about ten minutes of one core a run, three seeds",
+            "paper": "as in the paper: 1,000 epochs, hours to days",
+        },
     ),
     "graphs": Family(
-        MULTITASK_EXPERIMENTS,
-        MULTITASK_PRESETS,
-        find_multitask_experiment,
-        dict.fromkeys(MULTITASK_EXPERIMENTS, tuple(EXTRA_ROWS)),
+        "multitask",
+        tasks=("multi-task",),
+        rows={
+            "multi-task": (
+                *("gcn", "gat", "gin", "mpnn-sum", "mpnn-max", "pna-16", "pna-one-tower"),
+                *("gru", "binary-gru", "binary-gru-assoc"),
+            )
+        },
+        extra_rows=(
+            *("gru-16", "binary-gru-16", "binary-gru-assoc-16"),
+            *("gated-selection", "binary-gru-readout"),
+        ),
+        with_extra=("multi-task",),
+        presets={
+            "smoke": _SMOKE,
+            "quick": "the whole table in an hour on two cores, 32 channels instead of 128",
+            "standard": "200 epochs with small batches, 64 channels instead of 128, three seeds",
+            "paper": "as in the paper: 1,000 to 10,000 epochs, days; wants a GPU",
+        },
     ),
     "real graphs": Family(
-        REALWORLD_EXPERIMENTS,
-        REALWORLD_PRESETS,
-        find_realworld_experiment,
-        dict.fromkeys(REALWORLD_EXPERIMENTS, tuple(realworld_experiments.EXTRA_ROWS)),
+        "realworld",
+        tasks=("zinc", "mnist", "cifar10", "molhiv"),
+        rows=dict.fromkeys(_REAL, _REAL_ROWS),
+        extra_rows=("pna-ns", "gated-selection"),
+        with_extra=_REAL,
+        presets={
+            "smoke": _SMOKE,
+            "quick": "5 to 40 minutes a row on one core; learned rows have one tower of 64 or 32 "
+            "channels",
+            "standard": "hours a row on one core; learned rows have one tower of 64 channels, "
+            "three seeds",
+            "paper": "as in the paper: until the learning rate is below 1e-5, days; wants a GPU",
+        },
     ),
+    "your graphs": Family("your_graphs", tasks=("your-graphs",)),
 }
+"""The last one has no experiments of its own: `treefold compare` makes them."""
 
 
 def family_of(name: str) -> Family:
     """The family of an experiment, or of a row such as `second-minimum/gru`."""
-    families = {
-        experiment: family for family in FAMILIES.values() for experiment in family.experiments
-    }
+    families = {experiment: family for family in FAMILIES.values() for experiment in family.rows}
     return by_name(families, name.partition("/")[0], "experiment")
 
 
 def find_experiment(name: str, preset: str) -> list[Experiment]:
     """The experiments that `second-minimum`, or one row such as `second-minimum/gru`, names."""
-    return family_of(name).find(name, preset)
+    found: list[Experiment] = family_of(name).load().find(name, preset)
+    return found
 
 
-def find_preset(name: str, preset: str) -> AnyPreset:
-    """What a preset stands for in an experiment."""
-    return by_name(family_of(name).presets, preset, "preset")
+def find_preset(name: str, preset: str) -> Any:
+    """A preset of an experiment."""
+    return by_name(family_of(name).load().PRESETS, preset, "preset")
+
+
+def experiment_from_recipe(name: str, recipe: dict[str, Any]) -> Experiment:
+    """The experiment that a record's recipe describes."""
+    task = recipe["task"]["name"]
+    experiment: Experiment = _family_of_task(task).load().KINDS[task].experiment(name, recipe)
+    return experiment
+
+
+def runner_of(experiment: Experiment, seed: int) -> TaskRunner:
+    """The part of the engine that knows the experiment's kind of task."""
+    runner: TaskRunner = _family_of_task(experiment.task.name).load().RUNNER(experiment, seed)
+    return runner
+
+
+def _family_of_task(task: str) -> Family:
+    return by_name({each: f for f in FAMILIES.values() for each in f.tasks}, task, "task")

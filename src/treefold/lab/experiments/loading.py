@@ -1,13 +1,18 @@
-"""From a run's folder back to its trained network."""
+"""From a run's folder back to its trained network, or to the parts of it that fold."""
 
 from pathlib import Path
 
+import torch
 from torch import nn
 
+from treefold.aggr import LCMAggregation
 from treefold.checkpoints import Checkpoint, CheckpointStore
+from treefold.distributed import ModelFold
 from treefold.lab.experiments.build import build_model
-from treefold.lab.experiments.recipe import Experiment, experiment_from_recipe
+from treefold.lab.experiments.catalogue import experiment_from_recipe, runner_of
+from treefold.lab.experiments.recipe import Experiment
 from treefold.lab.experiments.trainer import CHECKPOINTS
+from treefold.lab.networks import SetNetwork
 from treefold.lab.runs import Record, restore
 
 
@@ -44,8 +49,33 @@ def best_model(folder: Path, experiment: Experiment) -> nn.Module:
     return _restored(checkpoint, experiment)
 
 
+def load_fold(path: str | Path) -> ModelFold:
+    """A run's model: with its best parameters, or those of one of its checkpoints."""
+    path = Path(path)
+    return fold_of(load_model(path), Record.read(run_of(path)).name)
+
+
+@torch.no_grad()
+def fold_of(model: nn.Module, name: str = "the model") -> ModelFold:
+    """The parts of a network that fold, or a ValueError if its aggregator is no monoid."""
+    if not isinstance(model, SetNetwork) or not isinstance(model.aggregator, LCMAggregation):
+        raise ValueError(
+            f"{name} has no learned operator to merge states with; choose a run of an "
+            "aggregator such as binary-gru"
+        )
+    # Whatever it was trained in: tables of states are in float32.
+    model = model.float().eval()
+    aggregator, table = model.aggregator, model.table()
+    return ModelFold(
+        operator=aggregator.operator,
+        table=table if aggregator.project is None else aggregator.project(table),
+        decoder=model.decoder,
+        bracketing=aggregator.eval_bracketing,
+    )
+
+
 def names_checkpoint(path: Path) -> bool:
-    """Whether a path is that of a file among a run's checkpoints."""
+    """True for the path of a file among a run's checkpoints."""
     return path.parent.name == CHECKPOINTS and path.is_file()
 
 
@@ -69,7 +99,7 @@ def experiment_of(record: Record) -> Experiment:
 
 
 def _restored(checkpoint: Checkpoint, experiment: Experiment) -> nn.Module:
-    model = _typed_as(checkpoint, build_model(experiment))
+    model = _typed_as(checkpoint, build_model(runner_of(experiment, seed=0)))
     restore(checkpoint, rng=False, model=model)
     return model.eval()
 

@@ -1,4 +1,4 @@
-"""Runs on the multi-task benchmark: batches of one size, six squared errors, a score per split."""
+"""The runner of the multi-task benchmark: batches of one size, six squared errors."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from treefold.lab.experiments.task_runner import Folded, Routine, last_inputs
+from treefold.lab.experiments.task_runner import Folded, TaskRunner, last_inputs
 from treefold.lab.networks import CONVOLUTIONS, MultiTaskNetwork, TowerConv, multi_task_network
 from treefold.lab.runs import Batches, shuffled, some_examples
 from treefold.lab.tasks import TARGETS, GraphData, MultiTask, Scores, score
 from treefold.names import require_one_of
 
 
-class MultiTaskRoutine(Routine):
+class MultiTaskRunner(TaskRunner):
     """The multi-task benchmark; the best checkpoint has the lowest validation loss, as in PNA."""
 
     chosen_by = "validation_loss"
@@ -30,7 +30,7 @@ class MultiTaskRoutine(Routine):
 
     @property
     def batches(self) -> Batches:
-        """Of mixed sizes if the recipe says so, or of one size; PNA has the same in every epoch."""
+        """Batches of mixed sizes, or of one size; PNA has the same in every epoch."""
         if self.experiment.training.mixed_sizes:
             return shuffled
         shuffle: bool = self.experiment.training.shuffle
@@ -44,7 +44,7 @@ class MultiTaskRoutine(Routine):
         return self.task.split("val")
 
     def model(self) -> nn.Module:
-        """The network of the recipe, told the degrees of the training graphs."""
+        """The network of the recipe, with the degrees of the training graphs."""
         choice, model = self.experiment.aggregator, self.experiment.model
         return multi_task_network(
             choice.name,
@@ -76,14 +76,14 @@ class MultiTaskRoutine(Routine):
             "validation_log10_mse": found.mean_log10,
         }
 
-    def folded(self, model: nn.Module, device: torch.device) -> Folded | None:
+    def folded(self, model: nn.Module, device: torch.device) -> Sequence[Folded]:
         """The first tower's aggregator, with the messages of the last layer on some graphs."""
         if not isinstance(model, MultiTaskNetwork) or not isinstance(model.next, TowerConv):
-            return None
+            return ()
         graphs: GraphData = some_examples(self.validation, device)
         x, neighbours = last_inputs(model.next, lambda: answers(model, graphs))
         rows = model.next.messages(x, neighbours)[:, 0]
-        return Folded(model.next.aggregators[0], rows, neighbours.groups)  # type: ignore[arg-type]
+        return (Folded(model.next.aggregators[0], rows, neighbours.groups),)  # type: ignore[arg-type]
 
     def cases(self, wanted: str | None = None) -> Sequence[str]:
         """Splits by name, such as test or extrapolation-95-99."""
@@ -101,10 +101,10 @@ class MultiTaskRoutine(Routine):
         return {"split": case, "log10_mse": score.mean_log10}
 
     def metrics(self, scores: Mapping[str, Scores]) -> dict[str, Any]:
-        """The columns of the paper's table, and all errors beside those of a constant answer.
+        """The columns of the paper's table, and all errors next to those of a constant answer.
 
         A ratio to the constant answer is the mean over targets of log10(error / its error), and
-        also log10 of the ratio of the mean errors: the published figure does not say which it is.
+        also log10 of the ratio of the mean errors: the published figure does not name it.
         """
         test = scores.get("test")
         table = {"average": test.mean_log10, **test.log10} if test else {}
@@ -152,7 +152,7 @@ def batches_by_size(
 
 
 def answers(model: nn.Module, batch: GraphData) -> tuple[Tensor, Tensor]:
-    """What a network says of all nodes, and of all graphs."""
+    """The answers of a network for all nodes, and for all graphs."""
     nodes, graphs = model(batch.x, batch.edge_index, batch.groups.index, len(batch))
     return nodes, graphs
 

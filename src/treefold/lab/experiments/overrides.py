@@ -12,7 +12,7 @@ PARTS = ("task", "aggregator", "model", "training", "evaluation")
 
 
 def override(experiment: Experiment, assignments: list[str]) -> tuple[Experiment, dict[str, Any]]:
-    """The experiment with these assignments made, and what they were, by key."""
+    """The experiment with these assignments made, and the new values by key."""
     made = {}
     for assignment in assignments:
         key, sign, text = assignment.partition("=")

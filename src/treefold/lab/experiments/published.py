@@ -1,14 +1,17 @@
-"""What a recipe is compared with: published numbers, and where it leaves the published recipe."""
+"""Published numbers for a recipe, and its departures from the published recipe."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from treefold.lab.experiments.recipe import Experiment, Reported
+from treefold.names import by_name
+
+T = TypeVar("T")
 
 Note = str | Callable[[Experiment], str]
-"""A departure in words, or what gives it for the recipe as it is; empty if there is none."""
+"""A departure in words, or a function that gives it for a recipe; empty if there is none."""
 _DATA = ("variant", "seed")
 
 
@@ -39,14 +42,14 @@ def _restated(
 
 
 def _is_the_same(made: Experiment, paper: Experiment) -> bool:
-    """Whether both ask the same question of the same aggregator."""
+    """True if both ask the same question of the same aggregator."""
     return made.aggregator.name == paper.aggregator.name and _question(made.task) == _question(
         paper.task
     )
 
 
 def _question(task: Any) -> dict[str, Any]:
-    """What a task asks, whatever the data it asks it of."""
+    """The fields of a task that are not about its data."""
     return {
         entry.name: getattr(task, entry.name)
         for entry in dataclasses.fields(task)
@@ -55,7 +58,7 @@ def _question(task: Any) -> dict[str, Any]:
 
 
 def differences(made: Experiment, paper: Experiment) -> list[str]:
-    """Where a recipe leaves the paper's, in words, found by comparing the two."""
+    """The departures of a recipe from the paper's, in words, found by comparing the two."""
     found = []
     for part in ("task", "aggregator", "model", "training"):
         for entry in dataclasses.fields(getattr(made, part)):
@@ -63,3 +66,11 @@ def differences(made: Experiment, paper: Experiment) -> list[str]:
             if value != published:
                 found.append(f"{part}.{entry.name} is {value}; the paper has {published}")
     return found
+
+
+def chosen_rows(name: str, table: Mapping[str, T], extra: Mapping[str, T]) -> dict[str, T]:
+    """All rows of a table that `zinc` names, or the one that `zinc/gru` does, by full name."""
+    experiment, _, row = name.partition("/")
+    every = {**table, **extra}
+    rows = {row: by_name(every, row, f"row of {experiment}")} if row else table
+    return {f"{experiment}/{each}": entry for each, entry in rows.items()}

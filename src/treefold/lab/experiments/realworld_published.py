@@ -7,7 +7,7 @@ LEADERBOARD = "OGB leaderboard, PNA"
 EGC = "Tailor et al. 2022, about as many parameters"
 
 _COLUMNS = ("zinc", "zinc-edges", "cifar10", "cifar10-edges", "mnist", "mnist-edges")
-# Mean and spread over runs; accuracies in percent.
+# Mean and deviation over runs; accuracies in percent.
 _PNA_ROWS = {
     "mpnn-sum": ((0.381, 0.005), (0.288, 0.002), (65.39, 0.47), (65.61, 0.30), (96.72, 0.17),
                  (96.90, 0.15)),

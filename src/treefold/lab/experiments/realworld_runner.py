@@ -1,4 +1,4 @@
-"""Runs on real graphs: shuffled batches, one answer a graph, scores of best and last epoch."""
+"""The runner of real graphs: shuffled batches, one answer per graph, scores of two epochs."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from treefold.lab.experiments.recipe import Experiment, TowerModel
-from treefold.lab.experiments.task_runner import Folded, Routine, last_inputs
+from treefold.lab.experiments.task_runner import Folded, TaskRunner, last_inputs
 from treefold.lab.networks import (
     GraphNetwork,
     NormalizedTowers,
@@ -28,7 +28,7 @@ from treefold.lab.tasks import (
 from treefold.names import require_one_of
 
 
-class RealWorldRoutine(Routine):
+class RealWorldRunner(TaskRunner):
     """A benchmark of real graphs; the best checkpoint is best in the measure of its task."""
 
     scores_last = True
@@ -46,12 +46,12 @@ class RealWorldRoutine(Routine):
 
     @property
     def paced_by(self) -> str:
-        """As PNA does: by the loss, on MolHIV by the measure."""
+        """The loss, on MolHIV the measure: as PNA does."""
         return self.chosen_by if measure_of(self.task.metric).paces else "validation_loss"
 
     @property
     def pace_highest(self) -> bool:
-        """Whether that column should rise."""
+        """True if that column should rise."""
         return self.highest and self.paced_by == self.chosen_by
 
     @cached_property
@@ -60,15 +60,15 @@ class RealWorldRoutine(Routine):
         return {split: self.task.split(split) for split in SPLITS}
 
     def require_data(self) -> None:
-        """Refuse to begin without the data set's files."""
+        """Raise an error that names a missing file of the data set."""
         self.task.require()
 
     def data_departures(self) -> Sequence[str]:
-        """Where the files are not the official ones."""
+        """Differences of the files from the official ones."""
         return differences_from_official(self.task)
 
     def model(self) -> nn.Module:
-        """The network of the recipe, told the degrees of the training graphs."""
+        """The network of the recipe, with the degrees of the training graphs."""
         choice, model, task = self.experiment.aggregator, self.experiment.model, self.task
         delta = average_log_degree(self.train())
         if not isinstance(model, TowerModel):
@@ -115,7 +115,7 @@ class RealWorldRoutine(Routine):
         found = self.score(model, "val", device)
         return {"validation_loss": found.loss, self.chosen_by: found.measure}
 
-    def folded(self, model: nn.Module, device: torch.device) -> Folded | None:
+    def folded(self, model: nn.Module, device: torch.device) -> Sequence[Folded]:
         """The last layer's first aggregator, with what it gets on some graphs."""
         assert isinstance(model, GraphNetwork)
         graphs: GraphBatch = some_examples(self.stores["val"], device)
@@ -123,10 +123,10 @@ class RealWorldRoutine(Routine):
         x, around = last_inputs(last, lambda: answers(model, graphs))
         if isinstance(last, PlainLayer):
             rows = last.rows(x, around.neighbours)
-            return Folded(last.aggregator, rows, around.neighbours.groups)
+            return (Folded(last.aggregator, rows, around.neighbours.groups),)
         assert isinstance(last, NormalizedTowers)
         messages = last.conv.messages(x, around.neighbours, around.edges)[:, 0]
-        return Folded(last.conv.aggregators[0], messages, around.neighbours.groups)  # type: ignore[arg-type]
+        return (Folded(last.conv.aggregators[0], messages, around.neighbours.groups),)  # type: ignore[arg-type]
 
     def cases(self, wanted: str | None = None) -> Sequence[str]:
         """Splits: train, val, test."""
@@ -154,7 +154,7 @@ class RealWorldRoutine(Routine):
 
 
 def answers(model: nn.Module, batch: GraphBatch) -> Tensor:
-    """What a network says of all graphs."""
+    """The answers of a network for all graphs."""
     found: Tensor = model(
         batch.x, batch.edge_index, batch.edge_attr, batch.groups.index, len(batch)
     )

@@ -5,16 +5,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from treefold.lab.tasks import CIFAR10, MNIST, SET_TASKS, ZINC, MolHIV, MultiTask
-from treefold.names import by_name, require_one_of
+from treefold.names import require_one_of
 
 T = TypeVar("T")
 
 OPTIMIZERS = ("adam", "adamw")
 SCHEDULES = ("constant", "one-cycle", "cosine", "plateau")
+OPEN_ENDED = ("constant", "plateau")
+"""Schedules whose learning rates do not depend on how many epochs are to come."""
 _ADDED = {"added": True}
-"""Of fields that old records lack: left out of a recipe that does not use them, so that the old and
-the new record of a recipe are the same."""
+"""Marks fields that old records lack: left out of a recipe that does not use them, to make the old
+and the new record of a recipe the same."""
 
 
 def _require_positive(part: str, settings: Any, names: Iterable[str]) -> None:
@@ -100,10 +101,22 @@ class PlainModel:
 
 
 @dataclass(frozen=True)
-class Training:
-    """How to train: sizes, optimiser, schedule, and how often to look."""
+class SmallModel:
+    """The small GNN around the aggregators of a comparison."""
 
-    epochs: int
+    channels: int = 32
+    layers: int = 2
+
+    def __post_init__(self) -> None:
+        _require_positive("model", self, ["channels", "layers"])
+
+
+@dataclass(frozen=True)
+class Training:
+    """Sizes, optimiser, schedule, and how often to validate."""
+
+    epochs: int | None
+    """None only where `seconds` are given."""
     batch_size: int
     learning_rate: float
     optimizer: str = "adam"
@@ -121,17 +134,25 @@ class Training:
     """Graphs of all sizes in a batch, drawn afresh; PNA's batches on the multi-task benchmark have
     one size each, and the batch norm of its network is then another one in use."""
     plateau_patience: int = field(default=5, metadata=_ADDED)
-    """With the schedule `plateau`: how many validations without progress are borne before the
-    learning rate is cut."""
+    """With the schedule `plateau`: validations without progress before the learning rate is cut."""
     plateau_factor: float = field(default=0.5, metadata=_ADDED)
-    """What the schedule `plateau` multiplies the learning rate by."""
+    """The schedule `plateau` multiplies the learning rate by it."""
     min_learning_rate: float = field(default=0.0, metadata=_ADDED)
     """Stop as soon as the schedule `plateau` has gone below it."""
+    seconds: float | None = field(default=None, metadata=_ADDED)
+    """Stop once the run's clock shows so many, in the middle of an epoch too."""
 
     def __post_init__(self) -> None:
-        _require_positive(
-            "training", self, ["epochs", "batch_size", "learning_rate", "validate_every"]
-        )
+        _require_positive("training", self, ["batch_size", "learning_rate", "validate_every"])
+        given = [name for name in ("epochs", "seconds") if getattr(self, name) is not None]
+        _require_positive("training", self, given)
+        if not given:
+            raise ValueError("training has neither epochs nor seconds; give one of them, or both")
+        if self.epochs is None and self.schedule not in OPEN_ENDED:
+            raise ValueError(
+                f"the schedule {self.schedule} needs training.epochs; without them use "
+                f"{' or '.join(OPEN_ENDED)}"
+            )
         if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
             raise ValueError(
                 f"training.clip_norm is {self.clip_norm}; expected more than 0, or none"
@@ -151,12 +172,12 @@ class Training:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Which set sizes are evaluated once the training is done, in batches of how many elements."""
+    """The set sizes to evaluate once the training is done, in batches of so many elements."""
 
     sizes: tuple[int, ...]
     elements_per_batch: int = 65_536
     balanced_sizes: tuple[int, ...] = field(default=(), metadata=_ADDED)
-    """Sizes at which sets with evenly spread answers are evaluated as well."""
+    """Sizes at which sets with evenly distributed answers are evaluated as well."""
 
     def __post_init__(self) -> None:
         _require_positive("evaluation", self, ["elements_per_batch"])
@@ -168,7 +189,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class GraphEvaluation:
-    """Which splits are evaluated once the training is done, how many graphs at a time."""
+    """The splits to evaluate once the training is done, so many graphs at a time."""
 
     splits: tuple[str, ...]
     graphs_per_batch: int = 256
@@ -179,14 +200,14 @@ class GraphEvaluation:
 
 @dataclass(frozen=True)
 class Reported:
-    """A published number: its value, its spread if it came with one, and where it stands."""
+    """A published number: its value, its deviation if it came with one, and its source."""
 
     value: float
     spread: float | None
     source: str
 
 
-def _as_it_is(experiment: "Experiment") -> "Experiment":
+def _unchanged(experiment: "Experiment") -> "Experiment":
     return experiment
 
 
@@ -204,14 +225,14 @@ class Experiment:
     reported: dict[str, Reported] = field(default_factory=dict)
     departures: tuple[str, ...] = ()
     restate: Callable[["Experiment"], "Experiment"] = field(
-        default=_as_it_is, repr=False, compare=False
+        default=_unchanged, repr=False, compare=False
     )
     """Gives a changed experiment with what is reported and departed from brought up to date."""
 
     def recipe(self) -> dict[str, Any]:
         """All of it that decides the numbers, as plain data."""
         return {
-            "task": {"name": task_name(self.task), **plain(self.task)},
+            "task": {"name": self.task.name, **plain(self.task)},
             "aggregator": plain(self.aggregator),
             "model": plain(self.model),
             "training": plain(self.training),
@@ -221,19 +242,23 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Kind:
-    """What the recipes of related tasks are made of."""
+    """The classes that a recipe of a task is made of."""
 
-    tasks: Mapping[str, Callable[..., Any]]
+    task: Callable[..., Any]
     model: type
     evaluation: type
 
-
-KINDS = (
-    Kind(SET_TASKS, Model, Evaluation),
-    Kind({"multi-task": MultiTask}, MultiTaskModel, GraphEvaluation),
-    Kind({task.name: task for task in (ZINC, MNIST, CIFAR10)}, TowerModel, GraphEvaluation),
-    Kind({MolHIV.name: MolHIV}, PlainModel, GraphEvaluation),
-)
+    def experiment(self, name: str, recipe: Mapping[str, Any]) -> Experiment:
+        """The experiment that a record's recipe describes."""
+        task = {key: value for key, value in recipe["task"].items() if key != "name"}
+        return Experiment(
+            name=name,
+            task=from_plain(self.task, task),
+            aggregator=AggregatorChoice(**recipe["aggregator"]),
+            model=from_plain(self.model, recipe["model"]),
+            training=from_plain(Training, recipe["training"]),
+            evaluation=from_plain(self.evaluation, recipe["evaluation"]),
+        )
 
 
 def plain(part: Any) -> dict[str, Any]:
@@ -249,25 +274,3 @@ def plain(part: Any) -> dict[str, Any]:
 def from_plain(kind: Callable[..., T], entries: Mapping[str, Any]) -> T:
     """The dataclass that `plain` was given: lists become tuples."""
     return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in entries.items()})
-
-
-def task_name(task: Any) -> str:
-    """The name under which the task is registered."""
-    tasks = ((name, made) for kind in KINDS for name, made in kind.tasks.items())
-    return next(name for name, made in tasks if type(task) is made)
-
-
-def experiment_from_recipe(name: str, recipe: dict[str, Any]) -> Experiment:
-    """The experiment that a record's recipe describes."""
-    entries = dict(recipe["task"])
-    kinds = {task: kind for kind in KINDS for task in kind.tasks}
-    task = entries.pop("name")
-    kind = by_name(kinds, task, "task")
-    return Experiment(
-        name=name,
-        task=from_plain(kind.tasks[task], entries),
-        aggregator=AggregatorChoice(**recipe["aggregator"]),
-        model=from_plain(kind.model, recipe["model"]),
-        training=from_plain(Training, recipe["training"]),
-        evaluation=from_plain(kind.evaluation, recipe["evaluation"]),
-    )

@@ -1,4 +1,4 @@
-"""Another number of epochs for a run that has begun: it goes on for longer, or ends sooner."""
+"""Another number of epochs for a run that has begun: it is trained for longer, or ends sooner."""
 
 import dataclasses
 from pathlib import Path
@@ -6,17 +6,16 @@ from pathlib import Path
 from treefold.checkpoints import CheckpointStore
 from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.experiments.loading import experiment_of
-from treefold.lab.experiments.recipe import Experiment
+from treefold.lab.experiments.recipe import OPEN_ENDED, Experiment
 from treefold.lab.experiments.trainer import CHECKPOINTS
 from treefold.lab.runs import Record, as_json, locked
+from treefold.lab.tasks import YourGraphs
 
-OPEN_ENDED = ("constant", "plateau")
-"""Schedules whose learning rates do not depend on how many epochs are to come."""
 _EPOCHS = "training.epochs"
 
 
 def replan(folder: Path, epochs: int) -> None:
-    """Let the record of a run plan `epochs` epochs; `run` then goes on, or ends, accordingly.
+    """Let the record of a run plan `epochs` epochs; `run` then resumes it, or ends it.
 
     It becomes the run that a plan of so many epochs would have given, which is why the schedule
     must not depend on their number.
@@ -27,10 +26,15 @@ def replan(folder: Path, epochs: int) -> None:
         training = experiment.training
         if epochs == training.epochs:
             return
+        if training.epochs is None:
+            raise ValueError(
+                f"{folder} has a budget of {training.seconds:g} seconds, not of epochs; train it "
+                "again with another --out"
+            )
         if training.schedule not in OPEN_ENDED:
             raise ValueError(
                 f"the learning rate of {folder} follows {training.schedule} over "
-                f"{training.epochs} epochs, and would have been another one all along; train anew "
+                f"{training.epochs} epochs, and would have been another one all along; train again "
                 f"with --set {_EPOCHS}={epochs}"
             )
         begun = _epochs_begun(folder)
@@ -51,19 +55,21 @@ def _epochs_begun(folder: Path) -> int:
 
 
 def _replanned(record: Record, planned: Experiment) -> Record:
-    """The record of a run that is to go on, with all that it says of epochs."""
+    """The record of a run to resume, with every entry about epochs brought up to date."""
     epochs, others = planned.training.epochs, dict(record.overrides)
+    begun = dataclasses.replace(
+        record, recipe=as_json(planned.recipe()), status="running", error=None
+    )
+    if planned.task.name == YourGraphs.name:  # a comparison has a budget in place of a preset
+        return dataclasses.replace(begun, preset="1 epoch" if epochs == 1 else f"{epochs} epochs")
     others.pop(_EPOCHS, None)
     (preset,) = find_experiment(record.name, record.preset)
     departures = [said for said in record.departures if not _is_of_epochs(said)]
     departures += filter(_is_of_epochs, preset.restate(planned).departures)
     return dataclasses.replace(
-        record,
-        recipe=as_json(planned.recipe()),
+        begun,
         overrides=others if epochs == preset.training.epochs else {**others, _EPOCHS: epochs},
         departures=departures,
-        status="running",
-        error=None,
     )
 
 

@@ -1,35 +1,37 @@
-"""One run and its record: train, evaluate, write down what was done and what came of it.
+"""One run and its record: train, evaluate, and write down the recipe and the results.
 
 A run folder holds `record.json`, `metrics.csv` and `checkpoints/`. Whatever stops a run, calling
-`run` again on its folder goes on from the last checkpoint with the numbers it would have had.
+`run` again on its folder resumes from the last checkpoint with the numbers it would have had.
 """
 
 import dataclasses
-import logging
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from treefold.atomic import StorageError, check_writable, remove_leftovers
-from treefold.lab.experiments.build import require_aggregator, routine_of
+from treefold.lab.experiments.build import build_model
+from treefold.lab.experiments.catalogue import runner_of
 from treefold.lab.experiments.machine import as_override, on_machine
 from treefold.lab.experiments.recipe import Experiment
+from treefold.lab.experiments.task_runner import TaskRunner
 from treefold.lab.experiments.trainer import CHECKPOINTS, Trainer, Watcher
 from treefold.lab.runs import (
     Record,
-    Status,
     Stopped,
     StopRequest,
     World,
     as_json,
     commit,
-    found_record,
     locked,
+    set_damaged_aside,
+    sound_record,
     stop_on_signals,
 )
-
-_log = logging.getLogger("treefold")
 
 
 def run(
@@ -42,116 +44,130 @@ def run(
     overrides: dict[str, Any] | None = None,
     watcher: Watcher | None = None,
     stop: StopRequest | None = None,
-    elsewhere: bool = False,
+    other_processes: bool = False,
+    runner: TaskRunner | None = None,
 ) -> Record:
-    """Train to the end, or go on with the run that is already in `folder`; gives its record.
+    """Train to the end, or resume the run that is already in `folder`; returns its record.
 
-    `stop` is asked where somebody listens to signals already. `elsewhere` lets a run go on with
-    another number of processes than it was begun with; its record then says so.
+    `stop` is asked where somebody listens to signals already. With `other_processes` a run may be
+    resumed with another number of processes than it was begun with, which its record then notes.
+    A `runner` that has its data already is used as it is.
     """
-    require_aggregator(experiment)
-    routine_of(experiment, seed).require_data()
-    opened = partial(
-        open_record,
-        *(experiment, preset, seed, folder, overrides or {}),
-        machine=world.described(),
-        elsewhere=elsewhere,
-    )
+    runner = runner or runner_of(experiment, seed)
+    runner.require_data()
 
-    def prepare() -> None:
-        check_writable(folder)
-        held.enter_context(locked(folder))
-        check_writable(folder / CHECKPOINTS)
-        for place in (folder, folder / CHECKPOINTS):
-            remove_leftovers(place)
-        opened()
+    def resumed() -> Record | None:
+        return resumable_record(
+            experiment, seed, folder, machine=world.described(), other_processes=other_processes
+        )
 
+    found = resumed()
+    if found is not None and found.status == "finished":
+        return found
+    torch.manual_seed(seed)
+    model = build_model(runner)  # before any file is written: options may be wrong
     with ExitStack() as held:
         asked = held.enter_context(stop_on_signals()) if stop is None else stop
-        world.first(prepare)
-        record = opened()
-        if record.status == "finished":
-            return record
-        return _go_on(record, experiment, folder, world, watcher or Watcher(), asked)
+        world.first(lambda: _claim(folder, held))
+        record = resumed()
+        if record is None:
+            record = new_record(runner, preset, overrides or {}, world.described())
+            world.first(partial(record.write, folder))
+        make_trainer = partial(Trainer, runner, model, folder, world)
+        return _finish(record, folder, world, asked, watcher or Watcher(), make_trainer)
 
 
-def _go_on(
+def _claim(folder: Path, held: ExitStack) -> None:
+    """Lock the folder for this run, and clean up after a killed one."""
+    check_writable(folder)
+    held.enter_context(locked(folder))
+    check_writable(folder / CHECKPOINTS)
+    for place in (folder, folder / CHECKPOINTS):
+        remove_leftovers(place)
+    set_damaged_aside(folder)
+
+
+def _finish(
     record: Record,
-    experiment: Experiment,
     folder: Path,
     world: World,
-    watcher: Watcher,
     stop: StopRequest,
+    watcher: Watcher,
+    make_trainer: Callable[[], Trainer],
 ) -> Record:
-    """Train and evaluate; however that ends, the record says it."""
+    """Train and evaluate; however that ends, the record has it."""
     trainer: Trainer | None = None
 
-    def close(status: Status, error: str | None = None, **entries: Any) -> Record:
+    def close(**entries: Any) -> Record:
         if trainer is not None:
             epochs = len(trainer.log.read(folder)) if world.rank == 0 else 0
             entries |= {"seconds": trainer.standing.seconds, "epochs": epochs}
         # The error is not that of an earlier stop.
-        closed = dataclasses.replace(record, status=status, error=error, **entries)
+        closed = dataclasses.replace(record, **{"error": None, **entries})
         if world.rank == 0:
             closed.write(folder)
         return closed
 
     try:
-        trainer = Trainer(experiment, record.seed, folder, world)
+        trainer = make_trainer()
         trainer.train(watcher, stop)
         metrics = trainer.evaluate(watcher, stop)
         if commit() != record.commit:  # begun with other code
             metrics["evaluation_commit"] = commit()
-        return close("finished", metrics=metrics)
+        return close(status="finished", metrics=metrics)
     except Stopped as stopped:
-        close("stopped", error=str(stopped))
+        close(status="stopped", error=str(stopped))
         raise
     except KeyboardInterrupt:
-        close("stopped", error="interrupted for the second time, before it could save")
+        close(status="stopped", error="interrupted for the second time, before it could save")
         raise
     except Exception as error:
         with suppress(StorageError, ValueError):  # the error itself is what matters
-            close("failed", error=str(error) or type(error).__name__)
+            close(status="failed", error=str(error) or type(error).__name__)
         raise
     finally:
         if trainer is not None:
             trainer.close()
 
 
-def open_record(
+def resumable_record(
     experiment: Experiment,
-    preset: str,
     seed: int,
     folder: Path,
-    overrides: dict[str, Any],
     *,
-    machine: dict[str, Any] | None = None,
-    elsewhere: bool = False,
+    machine: dict[str, Any],
+    other_processes: bool = False,
+) -> Record | None:
+    """The record in `folder`, if it is of this run; None if there is none, or a damaged one."""
+    found = sound_record(folder)
+    if found is None:
+        return None
+    recipe = as_json(experiment.recipe())
+    if (_trained(found.recipe), found.seed) != (_trained(recipe), seed):
+        raise ValueError(
+            f"{folder} holds another run, {found.name} with seed {found.seed}, or another "
+            "recipe; give another --out, or remove it"
+        )
+    found = on_machine(found, machine, folder, other_processes)
+    if found.recipe == recipe:
+        return found
+    return dataclasses.replace(found, recipe=recipe, status="running")  # to be evaluated again
+
+
+def new_record(
+    runner: TaskRunner, preset: str, overrides: dict[str, Any], machine: dict[str, Any]
 ) -> Record:
-    """The record of the run in `folder`, begun anew if there is none, or a damaged one."""
-    machine = machine or {}
-    if found := found_record(folder):
-        recipe = as_json(experiment.recipe())
-        if (_trained(found.recipe), found.seed) != (_trained(recipe), seed):
-            raise ValueError(
-                f"{folder} holds another run, {found.name} with seed {found.seed}, or another "
-                "recipe; give another --out, or remove it"
-            )
-        found = on_machine(found, machine, folder, elsewhere)
-        if found.recipe == recipe:
-            return found
-        return dataclasses.replace(found, recipe=recipe, status="running")  # to evaluate anew
-    record = dataclasses.replace(
-        Record.begun(experiment.name, preset, seed, experiment.recipe()),
+    """The record of a run that begins here and now."""
+    experiment = runner.experiment
+    return dataclasses.replace(
+        Record.begun(experiment.name, preset, runner.seed, experiment.recipe()),
         overrides={**overrides, **as_override(machine)},
         reported={key: dataclasses.asdict(value) for key, value in experiment.reported.items()},
-        departures=[*experiment.departures, *routine_of(experiment, seed).data_departures()],
+        departures=[*experiment.departures, *runner.data_departures()],
         machine=machine,
     )
-    record.write(folder)
-    return record
 
 
 def _trained(recipe: dict[str, Any]) -> dict[str, Any]:
-    """What of a recipe decides the parameters."""
+    """The parts of a recipe that decide the parameters."""
     return {part: entries for part, entries in recipe.items() if part != "evaluation"}

@@ -1,22 +1,23 @@
-"""Runs on multisets: shuffled batches, bits as answers, an accuracy for each size of sets."""
+"""The runner of multisets: shuffled batches, bits as answers, an accuracy for each size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from treefold.aggr import aggregator
 from treefold.fold import TableRows
-from treefold.lab.experiments.task_runner import Folded, Routine
+from treefold.lab.experiments.task_runner import Folded, TaskRunner
 from treefold.lab.networks import OracleNetwork, SetNetwork
-from treefold.lab.runs import loss_and_correct, score, some_examples
-from treefold.lab.tasks import SetData, SetTask
+from treefold.lab.runs import some_examples
+from treefold.lab.tasks import SetData, SetTask, from_bits, to_bits
 
 
 class Balanced(NamedTuple):
-    """The case of sets of a size whose answers are spread evenly."""
+    """The case of sets of a size whose answers are distributed evenly."""
 
     size: int
 
@@ -25,7 +26,7 @@ Case: TypeAlias = int | Balanced
 ORACLE = "oracle"
 
 
-class SetRoutine(Routine):
+class SetRunner(TaskRunner):
     """A task on multisets; the best checkpoint answers the most validation sets."""
 
     chosen_by = "validation_accuracy"
@@ -63,15 +64,15 @@ class SetRoutine(Routine):
         loss, accuracy = score(model, self.validation.to(device), self._elements)
         return {"validation_loss": loss, "validation_accuracy": accuracy}
 
-    def folded(self, model: nn.Module, device: torch.device) -> Folded | None:
+    def folded(self, model: nn.Module, device: torch.device) -> Sequence[Folded]:
         """The aggregator, with embeddings of some validation sets."""
         if not isinstance(model, SetNetwork):
-            return None
+            return ()
         data: SetData = some_examples(self.validation, device)
-        return Folded(model.aggregator, TableRows(model.table(), data.values), data.groups)
+        return (Folded(model.aggregator, TableRows(model.table(), data.values), data.groups),)
 
     def cases(self, wanted: str | None = None) -> Sequence[Case]:
-        """Sizes of sets, of uniform integers and of evenly spread answers."""
+        """Sizes of sets, of uniform integers and of evenly distributed answers."""
         if wanted:
             return parse_cases(wanted)
         evaluation = self.experiment.evaluation
@@ -147,3 +148,31 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     if not sizes or min(sizes) < 1:
         raise ValueError(f"sizes are {text!r}; expected sizes from 1 up")
     return tuple(sizes)
+
+
+def loss_and_correct(model: nn.Module, batch: SetData) -> tuple[Tensor, dict[str, Tensor]]:
+    """The cross-entropy of the answers' bits, and how many sets are answered correctly in full."""
+    logits = model(batch.values, batch.groups)
+    loss = F.binary_cross_entropy_with_logits(
+        logits, to_bits(batch.answers, logits.shape[-1]).to(logits.dtype)
+    )
+    return loss, {"accuracy": (from_bits(logits.detach() > 0) == batch.answers).sum()}
+
+
+@torch.no_grad()
+def score(model: nn.Module, data: SetData, elements_per_batch: int) -> tuple[float, float]:
+    """The mean loss, and the fraction of sets that are answered correctly."""
+    model.eval()
+    loss, correct = 0.0, 0
+    for batch in _batches(data, elements_per_batch):
+        batch_loss, counts = loss_and_correct(model, batch)
+        loss += float(batch_loss) * len(batch)
+        correct += int(counts["accuracy"])
+    return loss / len(data), correct / len(data)
+
+
+def _batches(data: SetData, elements_per_batch: int) -> Iterator[SetData]:
+    """Consecutive sets, about as many elements at a time."""
+    batch_of_set = (data.sizes.cumsum(0) - 1) // elements_per_batch
+    for number in batch_of_set.unique().tolist():
+        yield data.take((batch_of_set == number).nonzero().squeeze(1))

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 
 from treefold.lab.experiments.build import build_model, build_optimizer, build_schedule
+from treefold.lab.experiments.catalogue import runner_of
 from treefold.lab.experiments.machine import as_override
 from treefold.lab.experiments.recipe import Experiment
-from treefold.lab.runs import Progress, Record, World, fit, loss_and_correct, num_steps
+from treefold.lab.experiments.set_runner import loss_and_correct
+from treefold.lab.runs import Progress, Record, World, fit, num_steps
 
 
 def seconds_per_epoch(
@@ -23,7 +25,7 @@ def seconds_per_epoch(
     part = dataclasses.replace(task, num_evaluation=run * training.batch_size)
     data = part.evaluation(size, seed=0)
     torch.manual_seed(0)
-    model = build_model(experiment)
+    model = build_model(runner_of(experiment, seed=0))
     optimizer = build_optimizer(model, training, world.device)
     schedule = build_schedule(optimizer, training, max(steps, run))
     wrapped, wrapped_optimizer = world.wrap(model, optimizer)

@@ -1,4 +1,4 @@
-"""What a run must know of its kind of task: data, network, loss, and how it is scored."""
+"""The part of a run that depends on its kind of task: data, network, loss and scores."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from treefold.aggr import RaggedAggregation
 from treefold.fold import Groups, Rows
 from treefold.lab.experiments.recipe import Experiment
-from treefold.lab.runs import Batches, Examples, shuffled
+from treefold.lab.runs import Batches, Examples, World, shuffled, violations_on
 
 
 def last_inputs(module: nn.Module, run: Callable[[], object]) -> tuple[Any, ...]:
-    """What a part of a network gets at its last call, while something runs."""
+    """The inputs of a part of a network at its last call, while something runs."""
     seen: list[tuple[Any, ...]] = []
     watched = module.register_forward_pre_hook(lambda _, given: seen.append(given))
     try:
@@ -25,28 +25,37 @@ def last_inputs(module: nn.Module, run: Callable[[], object]) -> tuple[Any, ...]
 
 
 class Folded(NamedTuple):
-    """An aggregator of a network, and rows that it really meets."""
+    """An aggregator of a network, and rows that it meets in a batch."""
 
     aggregator: RaggedAggregation
     rows: Rows
     groups: Groups
 
 
-class Routine(ABC):
+def mean_violations(folded: Sequence[Folded]) -> dict[str, float]:
+    """The relative violation of each law, as a mean over aggregators."""
+    found = [violations_on(*each) for each in folded]
+    laws = found[0] if found else {}
+    return {f"law:{law}": sum(each[law] for each in found) / len(found) for law in laws}
+
+
+class TaskRunner(ABC):
     """One experiment with one seed, as the trainer and the command line see it.
 
     `chosen_by` is the column of the log by which the best checkpoint is chosen: the highest, or
     the lowest, and of equal ones that with the lowest `validation_loss`. `paced_by` and
-    `pace_highest` say the same of the schedule `plateau`. What is evaluated are cases: sizes of
-    sets, splits of graphs; `scores_last` asks for the scores of the last epoch beside those of the
-    best.
+    `pace_highest` are the same for the schedule `plateau`. What is evaluated are cases: sizes of
+    sets, splits of graphs; `scores_last` asks for the scores of the last epoch next to those of the
+    best. With `times_training_alone` the run's clock stands still during validation.
     """
 
     chosen_by: str
     highest: bool = True
     scores_last: bool = False
+    logs_laws: bool = True
+    times_training_alone: bool = False
     other_aggregators: Collection[str] = ()
-    """What a recipe's aggregator may be called besides the names of the registry."""
+    """Names of aggregators besides those of the registry."""
 
     def __init__(self, experiment: Experiment, seed: int) -> None:
         self.experiment, self.seed = experiment, seed
@@ -58,19 +67,19 @@ class Routine(ABC):
 
     @property
     def pace_highest(self) -> bool:
-        """Whether that column should rise."""
+        """True if that column should rise."""
         return self.highest
 
     def require_data(self) -> None:  # noqa: B027  (most tasks make their data themselves)
-        """Raise an error that says what to do, if a file to be read is missing."""
+        """Raise an error if a file to be read is missing."""
 
     def data_departures(self) -> Sequence[str]:
-        """Where the data that is really there leaves the published one, in words."""
+        """Sentences about data that is not the published one."""
         return ()
 
     @property
     def batches(self) -> Batches:
-        """Which examples each step of an epoch takes."""
+        """The examples of each step of an epoch."""
         return shuffled
 
     @abstractmethod
@@ -79,7 +88,7 @@ class Routine(ABC):
 
     @abstractmethod
     def train(self) -> Examples:
-        """What to learn from."""
+        """The examples to learn from."""
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
@@ -89,17 +98,20 @@ class Routine(ABC):
     def validate(self, model: nn.Module, device: torch.device) -> dict[str, float]:
         """Columns for the log, `chosen_by` and `validation_loss` among them."""
 
+    def warm_up(self, model: nn.Module, world: World) -> None:  # noqa: B027  (few need it)
+        """Do what the run's clock should not count; learns nothing."""
+
     @abstractmethod
-    def folded(self, model: nn.Module, device: torch.device) -> Folded | None:
-        """Something to measure laws on; None where nothing is learned that should obey any."""
+    def folded(self, model: nn.Module, device: torch.device) -> Sequence[Folded]:
+        """Aggregators to measure laws on; none where nothing is learned that should obey any."""
 
     @abstractmethod
     def cases(self, wanted: str | None = None) -> Sequence[Any]:
-        """What to evaluate: what the words ask for, or else the recipe."""
+        """The cases that the words ask for, or else those of the recipe."""
 
     @abstractmethod
     def score(self, model: nn.Module, case: Any, device: torch.device) -> Any:
-        """How well a network does on a case."""
+        """The score of a network on a case."""
 
     @abstractmethod
     def shown(self, case: Any, score: Any) -> dict[str, Any]:
@@ -107,4 +119,8 @@ class Routine(ABC):
 
     @abstractmethod
     def metrics(self, scores: Mapping[Any, Any]) -> dict[str, Any]:
-        """What the record keeps of the scores, by case."""
+        """The entries of the record, from scores by case."""
+
+    def best_metrics(self, model: nn.Module, device: torch.device) -> dict[str, Any]:
+        """Further entries of the record, of the network with its best parameters."""
+        return {}

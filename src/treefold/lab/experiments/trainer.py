@@ -1,4 +1,4 @@
-"""A run in progress: what it holds, how it saves and goes on, epoch by epoch."""
+"""A run in progress: it trains, validates and saves, epoch by epoch, and resumes."""
 
 import dataclasses
 import math
@@ -9,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from treefold.checkpoints import CheckpointStore, DamagedCheckpoint
-from treefold.lab.experiments.build import (
-    build_model,
-    build_optimizer,
-    build_schedule,
-    routine_of,
-)
-from treefold.lab.experiments.recipe import Experiment
+from treefold.lab.experiments.build import build_optimizer, build_schedule
+from treefold.lab.experiments.task_runner import TaskRunner, mean_violations
 from treefold.lab.runs import (
     MetricsLog,
     NonFinite,
@@ -31,7 +27,6 @@ from treefold.lab.runs import (
     fit,
     is_finite,
     restore,
-    violations_on,
 )
 
 CHECKPOINTS = "checkpoints"
@@ -39,7 +34,7 @@ CHECKPOINTS = "checkpoints"
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who looks on: called after every step, every epoch, and every evaluated case."""
+    """Callbacks for whoever watches: after every step, every epoch, and every evaluated case."""
 
     step: Callable[[Progress, int], None] = lambda progress, steps: None
     epoch: Callable[[dict[str, float | int], int], None] = lambda row, steps: None
@@ -48,35 +43,30 @@ class Watcher:
 
 @dataclass
 class Standing:
-    """What a run knows besides its parameters: its best validation, and the time it has taken."""
+    """The best validation of a run so far, and the seconds it has taken."""
 
     best: float | None = None
     best_loss: float | None = None
     best_epoch: int = 0
     seconds: float = 0.0
     first_seconds: float = 0.0
-    """Of the first epoch, in which loops may be compiled."""
+    """The seconds of the first epoch, in which loops may be compiled."""
 
 
 class Trainer:
     """The modules, data and files of one run; restored from its last checkpoint if it has one."""
 
-    def __init__(self, experiment: Experiment, seed: int, folder: Path, world: World) -> None:
-        self.experiment, self.seed, self.world = experiment, seed, world
-        self.training = experiment.training
-        self.routine = routine_of(experiment, seed)
-        self.data = self.routine.train()
-        self.steps = len(
-            self.routine.batches(self.data, self.training.batch_size, torch.Generator())
-        )
-        torch.manual_seed(seed)
-        self.model = build_model(experiment)
+    def __init__(self, runner: TaskRunner, model: nn.Module, folder: Path, world: World) -> None:
+        self.runner, self.model, self.world = runner, model, world
+        self.training = runner.experiment.training
+        self.data = runner.train()
+        self.steps = len(runner.batches(self.data, self.training.batch_size, torch.Generator()))
         self.optimizer = build_optimizer(self.model, self.training, self.world.device)
         self.schedule = build_schedule(
             self.optimizer,
             self.training,
-            self.steps * self.training.epochs,
-            self.routine.pace_highest,
+            self.steps * (self.training.epochs or 1),
+            runner.pace_highest,
         )
         self.wrapped, self.wrapped_optimizer = world.wrap(self.model, self.optimizer)
         self.progress, self.standing = Progress(), Standing()
@@ -87,7 +77,8 @@ class Trainer:
         self.curves = TensorBoardLog(folder, self._epochs_done()) if world.rank == 0 else None
 
     def train(self, watcher: Watcher, stop: StopRequest) -> None:
-        """Until the last epoch; saves after each, and before it gives in to `stop`."""
+        """Train until the last epoch; save after each, and before giving in to `stop`."""
+        self.runner.warm_up(self.wrapped, self.world)
         begin = time.monotonic() - self.standing.seconds
         if self._is_over():
             return
@@ -95,12 +86,14 @@ class Trainer:
             for progress in self._fit():
                 watcher.step(progress, self.steps)
                 self.standing.seconds = time.monotonic() - begin
-                if progress.step == self.steps:
+                if self._epoch_is_over():
                     self._finish_epoch(watcher)
+                    if self.runner.times_training_alone:
+                        begin = time.monotonic() - self.standing.seconds
                 if self.world.any(bool(stop)):
-                    if progress.step < self.steps:  # at its end an epoch has been saved
+                    if not self._epoch_is_over():  # at its end an epoch has been saved
                         self._save()
-                    raise _stopped(stop, f"at epoch {progress.epoch}, step {progress.step}")
+                    raise self._stopped(stop, f"at epoch {progress.epoch}, step {progress.step}")
                 if self._is_over():
                     return
         except NonFinite as error:
@@ -111,9 +104,9 @@ class Trainer:
     def evaluate(self, watcher: Watcher, stop: StopRequest) -> dict[str, Any]:
         """The scores of the checkpoint that did best on validation, for every case.
 
-        Where the routine asks for it, those of the last epoch as well, called `-last`.
+        With `scores_last`, those of the last epoch as well, called `-last`.
         """
-        last = self.routine.metrics(self._scores(watcher, stop)) if self.routine.scores_last else {}
+        last = self.runner.metrics(self._scores(watcher, stop)) if self.runner.scores_last else {}
         best = self.best.load()
         if best is None:
             raise DamagedCheckpoint(
@@ -122,21 +115,26 @@ class Trainer:
                 "folder to train again"
             )
         restore(best, rng=False, model=self.model)
-        # Where the newest of the best was damaged, this is an older one, and says so.
+        # Where the newest of the best was damaged, this is an older one, with its own epoch.
         chosen = Standing(**best.state["standing"])
         scores = self._scores(watcher, stop)
+        with self.world.computing():
+            others = self.runner.best_metrics(self.model, self.world.device)
         return {
             "num_parameters": sum(p.numel() for p in self.model.parameters()),
             "best_epoch": chosen.best_epoch,
-            self.routine.chosen_by: chosen.best,
+            self.runner.chosen_by: chosen.best,
             "seconds_per_epoch": self._seconds_per_epoch(),
-            **self.routine.metrics(scores),
+            **self.runner.metrics(scores),
             **{f"{name}-last": value for name, value in last.items() if "@" in name},
+            **others,
         }
 
     def _seconds_per_epoch(self) -> float:
-        """The mean of all epochs but the first, if there are more."""
+        """The mean of all epochs but the first, if there are more; of training alone, of all."""
         epochs, standing = self.progress.epoch, self.standing
+        if self.runner.times_training_alone:
+            return standing.seconds / (epochs - 1 + self.progress.step / self.steps)
         if epochs == 1:
             return standing.seconds
         return (standing.seconds - standing.first_seconds) / (epochs - 1)
@@ -144,12 +142,12 @@ class Trainer:
     def _scores(self, watcher: Watcher, stop: StopRequest) -> dict[Any, Any]:
         self.wrapped.eval()
         scores = {}
-        for case in self.routine.cases():
+        for case in self.runner.cases():
             if self.world.any(bool(stop)):
-                raise _stopped(stop, "while it was evaluated")
+                raise self._stopped(stop, "while it was evaluated")
             with torch.no_grad():
-                scores[case] = self.routine.score(self.wrapped, case, self.world.device)
-            watcher.evaluated(self.routine.shown(case, scores[case]))
+                scores[case] = self.runner.score(self.wrapped, case, self.world.device)
+            watcher.evaluated(self.runner.shown(case, scores[case]))
         return scores
 
     def close(self) -> None:
@@ -164,15 +162,24 @@ class Trainer:
             self.wrapped_optimizer,
             None if isinstance(self.schedule, ReduceLROnPlateau) else self.schedule,
             self.data,
-            self.routine.loss,
+            self.runner.loss,
             batch_size=self.training.batch_size,
             clip_norm=self.training.clip_norm,
-            seed=self.seed,
+            seed=self.runner.seed,
             progress=self.progress,
-            batches=self.routine.batches,
+            batches=self.runner.batches,
         )
 
+    def _time_is_up(self) -> bool:
+        seconds = self.training.seconds
+        return seconds is not None and self.world.any(self.standing.seconds >= seconds)
+
+    def _epoch_is_over(self) -> bool:
+        return self.progress.step == self.steps or self._time_is_up()
+
     def _is_over(self) -> bool:
+        if self._time_is_up():
+            return True
         epoch, patience = self.progress.epoch, self.training.patience
         waited = patience is not None and epoch - self.standing.best_epoch >= patience
         slow = float(self.schedule.get_last_lr()[0]) < self.training.min_learning_rate
@@ -193,9 +200,9 @@ class Trainer:
         if self._validates():
             row |= self._validate()
             if isinstance(self.schedule, ReduceLROnPlateau):
-                self.schedule.step(row[self.routine.paced_by])
+                self.schedule.step(row[self.runner.paced_by])
             if self._is_better(row):
-                standing.best = row[self.routine.chosen_by]
+                standing.best = row[self.runner.chosen_by]
                 standing.best_loss = row["validation_loss"]
                 standing.best_epoch = progress.epoch
                 state = capture(rng=False, model=self.model, standing=dataclasses.asdict(standing))
@@ -209,7 +216,7 @@ class Trainer:
         watcher.epoch(row, self.steps)
 
     def _validates(self) -> bool:
-        """At the first epoch, which names the columns of the log, at the last, and in between."""
+        """True at the first epoch, which names the columns of the log, at the last, and between."""
         epoch = self.progress.epoch
         return epoch == 1 or epoch % self.training.validate_every == 0 or self._is_over()
 
@@ -217,22 +224,20 @@ class Trainer:
     def _validate(self) -> dict[str, float]:
         self.wrapped.eval()
         device = self.world.device
-        with self.world.computing():
-            folded = self.routine.folded(self.model, device)
-            laws = violations_on(*folded) if folded else {}
-        return {
-            **self.routine.validate(self.wrapped, device),
-            **{f"law:{law}": value for law, value in laws.items()},
-        }
+        laws: dict[str, float] = {}
+        if self.runner.logs_laws:
+            with self.world.computing():
+                laws = mean_violations(self.runner.folded(self.model, device))
+        return {**self.runner.validate(self.wrapped, device), **laws}
 
     def _is_better(self, row: Mapping[str, float | int]) -> bool:
-        """By the routine's measure; of equal ones, such as two perfect epochs, by the loss."""
-        found, best, loss = row[self.routine.chosen_by], self.standing.best, self.standing.best_loss
+        """Compare by the runner's measure; equal ones, such as two perfect epochs, by the loss."""
+        found, best, loss = row[self.runner.chosen_by], self.standing.best, self.standing.best_loss
         if best is None or math.isnan(best):  # anything is better than no number
             return True
         if found == best and loss is not None:
             return row["validation_loss"] < loss
-        return found > best if self.routine.highest else found < best
+        return found > best if self.runner.highest else found < best
 
     def _save(self) -> None:
         self._require_finite()
@@ -245,7 +250,7 @@ class Trainer:
         self.world.first(lambda: self.last.save(state))
 
     def _require_finite(self) -> None:
-        """Refuse to go on, and to save, once an update has made parameters that are no numbers."""
+        """Raise an error once an update has made parameters that are not finite."""
         if not is_finite(self.model, self.optimizer):
             raise NonFinite(
                 f"at epoch {self.progress.epoch}, step {self.progress.step}, an update has made "
@@ -253,19 +258,19 @@ class Trainer:
             )
 
     def _kept(self) -> str:
-        """Which state a run that failed goes on from."""
+        """The state from which a run that failed resumes, in words."""
         self.world.wait()
         checkpoint, names = self.last.load(), self.last.names()
         if checkpoint is None:
-            return "No state was kept: the next attempt begins anew"
+            return "No state was saved: the next attempt starts from the beginning"
         kept = checkpoint.state["progress"]
         return (
-            f"The last finite state, of epoch {kept['epoch']}, step {kept['step']}, is kept as "
+            f"The last finite state, of epoch {kept['epoch']}, step {kept['step']}, is saved as "
             f"{self.last.folder.name}/{names[-1]}"
         )
 
     def _parts(self) -> dict[str, Any]:
-        """What a checkpoint holds, and is restored into."""
+        """The parts that a checkpoint holds, and is restored into."""
         parts = {"model": self.model, "optimizer": self.optimizer, "schedule": self.schedule}
         return parts if self.world.scaler is None else {**parts, "scaler": self.world.scaler}
 
@@ -280,9 +285,8 @@ class Trainer:
             self.log.truncate_after(self._epochs_done())
 
     def _epochs_done(self) -> int:
-        return self.progress.epoch - (self.progress.step < self.steps)
+        return self.progress.epoch - (not self._epoch_is_over())
 
-
-def _stopped(stop: StopRequest, where: str) -> Stopped:
-    who = stop.signal or "another process"
-    return Stopped(f"stopped by {who} {where}; `treefold resume` goes on from here")
+    def _stopped(self, stop: StopRequest, where: str) -> Stopped:
+        who, folder = stop.signal or "another process", self.last.folder.parent
+        return Stopped(f"stopped by {who} {where}; `treefold resume {folder}` resumes it")

@@ -13,5 +13,7 @@ from .readouts import AggregatorReadout as AggregatorReadout
 from .readouts import SizedSet2Set as SizedSet2Set
 from .set_network import OracleNetwork as OracleNetwork
 from .set_network import SetNetwork as SetNetwork
+from .small_gnn import SmallGNN as SmallGNN
+from .small_gnn import small_network as small_network
 from .tower_conv import TowerConv as TowerConv
 from .tower_conv import with_mean_log_degree as with_mean_log_degree

@@ -1,4 +1,4 @@
-"""Training: the loop, the world it runs in, scores, law violations, and state to go on from."""
+"""Runs: the loop, the world it runs in, scores, law violations, records and saved states."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""How good answers for whole graphs are: a loss to train with, and torchmetrics' measure."""
+"""Scores of answers for whole graphs: a loss to train with, and torchmetrics' measure."""
 
 import math
 from collections.abc import Callable
@@ -22,13 +22,13 @@ class AnswerScore(NamedTuple):
 
 @dataclass(frozen=True)
 class Measure:
-    """How one kind of answer is trained and scored."""
+    """The loss and the score of one kind of answer."""
 
     loss: Callable[[Tensor, Tensor], Tensor]
     of: Callable[[Tensor, Tensor], float]
     highest: bool
     paces: bool
-    """Whether a plateau schedule looks at the measure, and not at the loss."""
+    """True if a plateau schedule follows the measure, and not the loss."""
 
 
 def score_answers(
@@ -87,5 +87,5 @@ MEASURES = {
 def num_correct(
     answers: Float[Tensor, " graphs outputs"], wanted: Shaped[Tensor, " graphs"]
 ) -> Tensor:
-    """How many classes are the most likely ones."""
+    """The number of graphs whose class is the most likely one."""
     return (answers.argmax(1) == wanted).sum()

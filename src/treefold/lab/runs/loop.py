@@ -1,7 +1,7 @@
 """The loop, as a generator: it trains; whoever consumes it evaluates, saves and stops.
 
 All randomness of a step is drawn from (seed, step, rank), and the order of the data from (seed,
-epoch), so a run that continues from any step goes on exactly as if it had never stopped.
+epoch), so a run that resumes from any step is exactly as if it had never stopped.
 """
 
 import dataclasses
@@ -44,14 +44,14 @@ Loss = Callable[[nn.Module, Any], tuple[Tensor, dict[str, Tensor]]]
 
 
 class Losses(NamedTuple):
-    """What came of a batch: its loss, sums of what else is counted, and law losses."""
+    """The results of a batch: its loss, sums of what else is counted, and law losses."""
 
     loss: Tensor
     counts: dict[str, Tensor]
     penalties: Penalties
 
     def total(self) -> Tensor:
-        """What gradients are taken of: the loss, and law losses with their weights."""
+        """The loss to take gradients of: with law losses, by their weights."""
         return self.loss + self.penalties.total().to(self.loss.device)
 
 
@@ -74,7 +74,7 @@ def shuffled(data: Examples, batch_size: int, generator: torch.Generator) -> Seq
 
 @dataclass
 class Progress:
-    """How far a run is, and the sums over its epoch so far: all that a checkpoint must know."""
+    """The epoch and step of a run, and the sums over its epoch so far: enough for a checkpoint."""
 
     epoch: int = 1
     step: int = 0
@@ -105,7 +105,7 @@ class NonFinite(RuntimeError):
 
 
 def is_finite(model: nn.Module, optimizer: Optimizer) -> bool:
-    """Whether all parameters, and what the optimiser remembers of them, are numbers."""
+    """True if all parameters, and the optimiser's state, are finite."""
     remembered = (entry for state in optimizer.state.values() for entry in state.values())
     tensors = (value for value in (*model.parameters(), *remembered) if isinstance(value, Tensor))
     return all(bool(tensor.isfinite().all()) for tensor in tensors)

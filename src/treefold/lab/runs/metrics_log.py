@@ -1,13 +1,15 @@
-"""The metrics log: `metrics.csv`, one row per epoch, for resuming and for plotting."""
+"""Logs of metrics: `metrics.csv`, one row per epoch, and curves for TensorBoard."""
 
 import csv
 import io
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
 
-from treefold.atomic import append_durably, write_atomically
+from treefold.atomic import append_durably, storage_errors, write_atomically
 
 LOG_FILE = "metrics.csv"
 
@@ -79,6 +81,34 @@ class MetricsLog:
             {name: _value(cell) for name, cell in zip(table[0], cells, strict=True) if cell}
             for cells in table[1:]
         ]
+
+
+class TensorBoardLog:
+    """Writes a run's metrics as TensorBoard events; does nothing if tensorboard is missing."""
+
+    def __init__(self, folder: Path, epochs_done: int = 0) -> None:
+        self._writer, self._folder = None, folder / "tensorboard"
+        if find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  (optional)
+
+            # Events of epochs that will be run again are hidden.
+            self._writer = SummaryWriter(self._folder, purge_step=epochs_done + 1)
+
+    def append(self, row: Mapping[str, float | int]) -> None:
+        """One epoch's numbers."""
+        if self._writer is None:
+            return
+        with storage_errors(self._folder):
+            for name, value in row.items():
+                if name != "epoch":
+                    self._writer.add_scalar(name.replace(":", "/"), value, row["epoch"])
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Finish the events file; an error here must not hide what ended the run."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
 
 
 def _lines(path: Path) -> tuple[list[str], bool]:

@@ -21,7 +21,7 @@ PRECISIONS: dict[str, torch.dtype] = {
     "bf16-mixed": torch.float32,
     "16-mixed": torch.float32,
 }
-"""What parameters are stored in, by the name of the precision."""
+"""The type of parameters, by the name of the precision."""
 
 
 def check_precision(precision: str, device: str) -> None:
@@ -37,7 +37,7 @@ def check_precision(precision: str, device: str) -> None:
 
 
 def fabric_options(precision: str, device: str) -> dict[str, Any]:
-    """How to ask Fabric for a precision: on CPUs it would take bf16-mixed for 16-mixed."""
+    """Options that ask Fabric for a precision: on CPUs it would take bf16-mixed for 16-mixed."""
     if (precision, device) != ("16-mixed", "cpu"):
         return {"precision": precision}
     from lightning_fabric.plugins.precision import MixedPrecision  # noqa: PLC0415  (takes a second)

@@ -1,4 +1,4 @@
-"""Where numbers come from: versions, hardware, commit. Nothing that names a person or a host."""
+"""The provenance of numbers: versions, hardware, commit. Nothing that names a person or a host."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""A record: what a run was, and what came of it. One JSON file, readable without torch."""
+"""A record: the recipe and the results of a run. One JSON file, readable without torch."""
 
 import dataclasses
 import datetime
@@ -43,8 +43,8 @@ class Record:
 
     `recipe` is the whole recipe with all defaults filled in; `overrides` is what the command line
     changed in the preset. `reported` holds the published numbers to compare with, by metric, each
-    with its source; `departures` says where the recipe leaves the published one. `machine` is the
-    device, precision, processes and threads; records from before it was kept have none.
+    with its source; `departures` lists where the recipe leaves the published one. `machine` is the
+    device, precision, processes and threads; older records have none.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Record:
 
     @classmethod
     def begun(cls, name: str, preset: str, seed: int, recipe: dict[str, Any]) -> "Record":
-        """Of a run that begins here and now: with commit, versions, hardware and time."""
+        """The record of a run that begins now: with commit, versions, hardware and time."""
         return cls(
             name=name,
             preset=preset,
@@ -89,7 +89,7 @@ class Record:
 
     @classmethod
     def read(cls, folder: Path) -> "Record":
-        """Read a run folder's `record.json`, or a ValueError that says what is wrong with it."""
+        """Read a run folder's `record.json`; a ValueError names what is wrong with a bad one."""
         path = folder / RECORD_FILE
         try:
             found = decode(json.loads(path.read_text(encoding="utf-8")))
@@ -136,23 +136,27 @@ def _with_names_of_today(recipe: Any) -> Any:
     }
 
 
-def found_record(folder: Path) -> Record | None:
-    """The record of a run folder, if it has one; a damaged one is set aside, with a warning."""
+def sound_record(folder: Path) -> Record | None:
+    """The record of a run folder; None if it has none, or a damaged one."""
     if not (folder / RECORD_FILE).exists():
         return None
     try:
         return Record.read(folder)
-    except DamagedRecord as damage:
-        _log.warning("%s; it is now called %s", damage, set_aside(folder).name)
+    except DamagedRecord:
         return None
 
 
-def set_aside(folder: Path) -> Path:
-    """Rename a run's damaged record, so that another can be written; gives its new path."""
-    path = folder / f"{RECORD_FILE}.damaged"
-    with storage_errors(path):
-        (folder / RECORD_FILE).replace(path)
-    return path
+def set_damaged_aside(folder: Path) -> None:
+    """Rename a run's record if it is damaged, to make place for another; warns."""
+    try:
+        Record.read(folder)
+    except DamagedRecord as damage:
+        path = folder / f"{RECORD_FILE}.damaged"
+        with storage_errors(path):
+            (folder / RECORD_FILE).replace(path)
+        _log.warning("%s; it is now called %s", damage, path.name)
+    except ValueError:
+        return  # there is none, or one that another treefold reads
 
 
 def find_runs(folder: Path) -> Iterator[Path]:

@@ -12,7 +12,7 @@ class Stopped(Exception):
 
 
 class StopRequest:
-    """Whether somebody has asked to stop; true from the first signal on."""
+    """True once somebody has asked to stop: from the first signal on."""
 
     def __init__(self) -> None:
         self.signal: str | None = None

@@ -23,7 +23,7 @@ _RNG, _EXPECTED = "rng", "expected"
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What can give its state and take it back: modules, optimizers, schedulers, scalers."""
+    """Gives its state and takes it back: modules, optimizers, schedulers, scalers."""
 
     def state_dict(self) -> dict[str, Any]:
         """The state, as plain data and tensors."""
@@ -165,7 +165,7 @@ def _plain_copy(value: Plain, place: str) -> Plain:
 
 
 def _describe(part: Part, place: str) -> dict[str, str]:
-    """What must be the same in a part to be restored, by entry."""
+    """Descriptions of the entries of a part, which must be the same to restore it."""
     if isinstance(part, Generator):
         return {place: f"a generator for {part.device.type}"}
     if isinstance(part, nn.Module):
@@ -231,7 +231,7 @@ def _load_rng_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])
-    # Where devices have gone, nothing that was drawn there can go on.
+    # Where devices have gone, nothing that was drawn there can be continued.
     for device, value in enumerate(state.get("cuda", [])[: torch.cuda.device_count()]):
         torch.cuda.set_rng_state(value, device)
 

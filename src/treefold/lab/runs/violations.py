@@ -1,4 +1,4 @@
-"""How far a model's aggregator is from the laws, on the states it really meets."""
+"""Violations of laws by a model's aggregator, on the states that it meets."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -32,8 +32,8 @@ def violations_on(
 ) -> dict[str, float]:
     """The mean relative violation of each law, for states drawn from folds of these rows.
 
-    Learned monoids are asked for associativity, commutativity and identity, recurrent cells for
-    indifference to swaps; fixed aggregators have nothing to answer for.
+    Learned monoids are measured for associativity, commutativity and identity, recurrent cells for
+    indifference to swaps; fixed aggregators have none.
     """
     laws, op = laws_of(aggregator)
     if not laws:
@@ -57,7 +57,7 @@ def laws_of(aggregator: RaggedAggregation) -> tuple[tuple[Law, ...], Callable[..
 
 
 def inputs_of(rows: Rows, groups: Groups) -> Tensor:
-    """What a recurrent cell is given on these rows."""
+    """The inputs of a recurrent cell on these rows."""
     return TableRows.of(cast(Tensor | TableRows, rows))[groups.order].gathered()
 
 

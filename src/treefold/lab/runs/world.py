@@ -36,8 +36,8 @@ SECONDS_TO_LET_GO = 0.1
 with the whole process, if Python has ended by then."""
 
 
-class Elsewhere(RuntimeError):
-    """The first process has failed, and said why."""
+class FirstProcessFailed(RuntimeError):
+    """The first process has failed, and its error names the reason."""
 
 
 DEVICES: dict[str, Callable[[], bool]] = {
@@ -46,7 +46,7 @@ DEVICES: dict[str, Callable[[], bool]] = {
     "cuda": torch.cuda.is_available,
     "mps": torch.backends.mps.is_available,
 }
-"""Whether there is such a device, by name."""
+"""A check for each device, by name."""
 
 
 def require_device(device: str) -> None:
@@ -58,7 +58,7 @@ def require_device(device: str) -> None:
 
 
 class World:
-    """Where a model is trained: `device`, how many processes, and what passes between them.
+    """The place where a model is trained: `device`, processes, and what passes between them.
 
     Under torchrun the processes are those that it has started, on however many nodes.
     """
@@ -98,26 +98,26 @@ class World:
 
     @property
     def rank(self) -> int:
-        """Which process this is."""
+        """The number of this process."""
         return int(self._fabric.global_rank)
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return int(self._fabric.world_size)
 
     @property
     def device(self) -> torch.device:
-        """Where this process computes."""
+        """The device of this process."""
         return self._fabric.device
 
     @property
     def scaler(self) -> Any:
-        """What scales the losses of 16-mixed, and changes while training; None elsewhere."""
+        """The scaler of the losses of 16-mixed, which changes while training; None elsewhere."""
         return getattr(self._plugin, "scaler", None)
 
     def described(self) -> dict[str, Any]:
-        """What a record says of it."""
+        """Plain data about it, for a record."""
         return {
             "device": self.device.type,
             "precision": self.precision,
@@ -158,7 +158,7 @@ class World:
         self._fabric.backward(loss)
 
     def clip(self, model: nn.Module, optimizer: Optimizer, max_norm: float) -> Tensor:
-        """Clip the gradient's norm, and say what it was."""
+        """Clip the gradient's norm; returns the norm before."""
         norm = self._fabric.clip_gradients(
             model, optimizer, max_norm=max_norm, error_if_nonfinite=False
         )
@@ -166,7 +166,7 @@ class World:
         return norm
 
     def skips_overflow(self) -> bool:
-        """Whether a step with gradients that are not finite is left out, and the next one scaled
+        """True if a step with gradients that are not finite is left out, and the next one scaled
         down: that is how 16-mixed finds its scale."""
         return self.scaler is not None and self.scaler.get_scale() > LEAST_SCALE
 
@@ -176,7 +176,7 @@ class World:
         return total if isinstance(total, Tensor) else torch.as_tensor(total)
 
     def any(self, flag: bool) -> bool:
-        """Whether any process says so."""
+        """True if the flag is true in any process."""
         return flag if self.size == 1 else bool(self.sum(torch.tensor(float(flag))) > 0)
 
     def first(self, action: Callable[[], None]) -> None:
@@ -188,7 +188,7 @@ class World:
             except Exception as found:
                 error = found
         if self.any(error is not None):
-            raise error or Elsewhere("the first process has failed; see what it says")
+            raise error or FirstProcessFailed("the first process has failed; see its error")
 
     def wait(self) -> None:
         """Until all processes are here."""
@@ -196,12 +196,12 @@ class World:
 
 
 def under_torchrun() -> bool:
-    """Whether torchrun has started this process."""
+    """True if torchrun has started this process."""
     return torch.distributed.is_available() and torch.distributed.is_torchelastic_launched()
 
 
 def _layout(processes: int | None) -> tuple[int, int]:
-    """How many processes there are on this node, and how many nodes."""
+    """The number of processes on this node, and of nodes."""
     if not under_torchrun():
         return processes or 1, 1
     total, here = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])

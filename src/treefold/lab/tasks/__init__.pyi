@@ -48,3 +48,14 @@ from .set_tasks import KthSmallest as KthSmallest
 from .set_tasks import MostFrequent as MostFrequent
 from .set_tasks import SumParity as SumParity
 from .set_tasks import Xor as Xor
+from .your_graphs.collected import Collected as Collected
+from .your_graphs.collected import collect as collect
+from .your_graphs.collected import collect_splits as collect_splits
+from .your_graphs.dataset import Dataset as Dataset
+from .your_graphs.dataset import dataset_of as dataset_of
+from .your_graphs.dataset import load_dataset as load_dataset
+from .your_graphs.examples import Asked as Asked
+from .your_graphs.examples import AskedBatch as AskedBatch
+from .your_graphs.problem import Level as Level
+from .your_graphs.problem import Problem as Problem
+from .your_graphs.task import YourGraphs as YourGraphs

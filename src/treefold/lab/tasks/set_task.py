@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,6 +23,9 @@ class SetTask(ABC):
     32; evaluation sets have whatever size is asked for. Everything is drawn from a seed; training,
     validation and each evaluation size have their own streams.
     """
+
+    name: ClassVar[str]
+    """As in recipes."""
 
     bits: int = 8
     num_train: int = 65_536

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -31,6 +31,8 @@ class KthSmallest(SetTask):
     it is the largest integer of the set, as if sets could not run out.
     """
 
+    name: ClassVar[str] = "second-minimum"
+
     k: int = 2
     saturate: bool = True
 
@@ -57,6 +59,8 @@ class KthSmallest(SetTask):
 class SumParity(SetTask):
     """The parity of the sum: 1 if it is odd."""
 
+    name: ClassVar[str] = "parity"
+
     @property
     def monoid(self) -> ExactMonoid:
         """Addition modulo 2."""
@@ -71,6 +75,8 @@ class SumParity(SetTask):
 @dataclass(frozen=True)
 class CountOdd(SetTask):
     """The number of odd integers, modulo m."""
+
+    name: ClassVar[str] = "count-modulo"
 
     m: int = 5
 
@@ -96,6 +102,8 @@ class MostFrequent(SetTask):
     With 8 bits, small sets hardly repeat an integer and the task is nearly the minimum.
     """
 
+    name: ClassVar[str] = "mode"
+
     bits: int = 4
 
     @property
@@ -112,6 +120,8 @@ class MostFrequent(SetTask):
 class Xor(SetTask):
     """The bitwise exclusive or: a parity in every bit."""
 
+    name: ClassVar[str] = "xor"
+
     @property
     def monoid(self) -> ExactMonoid:
         """Exclusive or."""
@@ -119,10 +129,6 @@ class Xor(SetTask):
 
 
 SET_TASKS: dict[str, Callable[..., SetTask]] = {
-    "second-minimum": KthSmallest,
-    "parity": SumParity,
-    "count-modulo": CountOdd,
-    "mode": MostFrequent,
-    "xor": Xor,
+    task.name: task for task in (KthSmallest, SumParity, CountOdd, MostFrequent, Xor)
 }
 """By name: `SET_TASKS[name](**options)`."""

@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import networkx as nx
 import torch
@@ -41,6 +42,8 @@ class MultiTask:
     Seeds run on from one split to the next: train, val, then test; the extrapolation sets follow
     val as well, one after the other. So other numbers of graphs, or another seed, are other data.
     """
+
+    name: ClassVar[str] = "multi-task"
 
     variant: str = "published"
     num_train: int = 5_120

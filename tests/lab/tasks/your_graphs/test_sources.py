@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch_geometric.datasets import TUDataset
 
-from treefold.lab.compare import load_dataset
-from treefold.lab.compare.sources import read_dataset
-from treefold.lab.tasks import ZINC
+from treefold.lab.tasks import ZINC, load_dataset
+from treefold.lab.tasks.your_graphs.sources import read_dataset
 
-FEW = Path(__file__).parents[2] / "data" / "realworld"
-HELPERS = Path(__file__).parents[2]
+FEW = Path(__file__).parents[3] / "data" / "realworld"
+HELPERS = Path(__file__).parents[3]
 
 GOOD = f"""
 import sys
@@ -70,7 +69,7 @@ def dataset(): return Split(graph_classes())
         ("def dataset(): return {'a': 1}", r"returned a; expected train, val and test"),
     ],
 )
-def test_a_bad_file_is_told_with_its_line(tmp_path, text, message):
+def test_an_error_in_a_file_names_its_line(tmp_path, text, message):
     with pytest.raises(ValueError, match=message) as caught:
         read_dataset(written(tmp_path, text))
     assert "\n" not in str(caught.value)
@@ -91,7 +90,7 @@ def test_missing_files_and_unknown_names_say_what_to_give(tmp_path):
 
 def test_our_tasks_come_with_their_splits():
     found = load_dataset("zinc", FEW)
-    assert (found.question.level, found.question.metric) == ("graph", "mae")
+    assert (found.problem.level, found.problem.metric) == ("graph", "mae")
     for name in ("train", "val", "test"):
         assert found.answers(name)[:, 0].float().equal(ZINC().split(name, FEW).y)
         own = found.splits[name].take(torch.tensor([1])).graphs

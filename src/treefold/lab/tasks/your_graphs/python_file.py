@@ -9,15 +9,15 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from treefold.lab.compare.collected import Collected, collect, collect_splits
 from treefold.lab.tasks import SPLITS
+from treefold.lab.tasks.your_graphs.collected import Collected, collect, collect_splits
 
 FUNCTION = "dataset"
 _MODULE = "treefold_compared_dataset"
 
 
 def read_python_file(path: Path) -> Collected:
-    """What the function `dataset()` of a file returns.
+    """The graphs that the function `dataset()` of a file returns.
 
     It may return a PyG dataset, a list of graphs or one graph; or three of them, for train, val and
     test, as a tuple or by name. The file is run as a program of yours: run only what you trust.

@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional as F
 from torch_geometric.io import read_tu_data
 
-from treefold.lab.compare.collected import Collected
-from treefold.lab.compare.python_file import read_python_file
 from treefold.lab.tasks import GRAPH_TASKS, SPLITS, GraphStore, GraphTask, built_task, data_folder
+from treefold.lab.tasks.your_graphs.collected import Collected
+from treefold.lab.tasks.your_graphs.python_file import read_python_file
 
 
 def read_dataset(dataset: str, data: Path | None = None) -> tuple[str, Collected]:

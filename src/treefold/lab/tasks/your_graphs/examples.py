@@ -4,20 +4,20 @@ from dataclasses import dataclass
 
 from torch import Tensor, device
 
-from treefold.lab.compare.problem import Level
 from treefold.lab.tasks import GraphBatch, GraphStore, rows_of
+from treefold.lab.tasks.your_graphs.problem import Level
 from treefold.shapes import Bool, Int, Shaped
 
 
 @dataclass(frozen=True, eq=False)
 class AskedBatch:
-    """Graphs for a network, and what it should say of them."""
+    """Graphs for a network, and the right answers."""
 
     graphs: GraphBatch
     asked: Int[Tensor, " asked"]
-    """Which of the network's answers count, by number."""
+    """The network's answers that count, by number."""
     y: Shaped[Tensor, " asked *outputs"]
-    """What they should be."""
+    """The right answers."""
 
     def __len__(self) -> int:
         return len(self.graphs)

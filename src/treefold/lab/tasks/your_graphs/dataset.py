@@ -1,41 +1,53 @@
-"""A dataset ready to be compared on: checked, encoded, split, with a name for what is in it."""
+"""A data set ready to be compared on: checked, encoded, split, with a digest of its contents."""
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from treefold.lab.compare.collected import Collected
-from treefold.lab.compare.examples import Asked
-from treefold.lab.compare.problem import Question, question_of
-from treefold.lab.compare.sources import read_dataset
-from treefold.lab.compare.splits import splits_of
 from treefold.lab.tasks import SPLITS, Categories, GraphStore, Numbers
+from treefold.lab.tasks.your_graphs.collected import Collected
+from treefold.lab.tasks.your_graphs.examples import Asked
+from treefold.lab.tasks.your_graphs.problem import Problem, problem_of
+from treefold.lab.tasks.your_graphs.sources import read_dataset
+from treefold.lab.tasks.your_graphs.splits import splits_of
 
 MOST_CATEGORIES = 100_000
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The words that name a data set, to read it again; none for graphs given in memory."""
+
+    dataset: str = ""
+    data: str | None = None
+    kind: str | None = None
+    metric: str | None = None
+    source_digest: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """What every aggregator is trained on."""
+    """The graphs that every aggregator is trained on, and the problem that they pose."""
 
     name: str
-    question: Question
+    problem: Problem
     node_input: Categories | Numbers
     edge_input: Categories | Numbers | None
     splits: Mapping[str, Asked]
     digest: str
-    """Of everything in it; another one when the data changes."""
+    """A digest of everything in it; another one when the data changes."""
     notes: tuple[str, ...]
-    """How it was read, in sentences."""
+    """Sentences about how it was read."""
+    origin: Origin = Origin()
 
     @property
     def train(self) -> Asked:
-        """What is learned from."""
+        """The split to learn from."""
         return self.splits["train"]
 
     def answers(self, split: str) -> Tensor:
@@ -44,15 +56,15 @@ class Dataset:
         return part.y[part.asked]
 
     def facts(self) -> dict[str, Any]:
-        """What a record says of it."""
+        """Plain data about it, for a record."""
         store = self.train.store
         return {
             "name": self.name,
             "digest": self.digest,
-            "level": self.question.level,
-            "kind": self.question.kind,
-            "metric": self.question.metric,
-            "num_outputs": self.question.num_outputs,
+            "level": self.problem.level,
+            "kind": self.problem.kind,
+            "metric": self.problem.metric,
+            "num_outputs": self.problem.num_outputs,
             "num_graphs": len(store),
             "num_nodes": int(store.sizes.sum()),
             "num_edges": int(store.num_edges.sum()),
@@ -66,8 +78,16 @@ def load_dataset(
     dataset: str, data: Path | None = None, kind: str | None = None, metric: str | None = None
 ) -> Dataset:
     """A dataset by name or from a Python file; a ValueError for what cannot be compared on."""
+    digest = digest_of(Path(dataset)) if dataset.endswith(".py") else None
     name, collected = read_dataset(dataset, data)
-    return dataset_of(name, collected, kind, metric)
+    found = dataset_of(name, collected, kind, metric)
+    where = None if data is None else str(data)
+    return replace(found, origin=Origin(dataset, where, kind, metric, digest))
+
+
+def digest_of(path: Path) -> str | None:
+    """The SHA-256 of a file; None if there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def dataset_of(
@@ -78,9 +98,9 @@ def dataset_of(
         raise ValueError(
             "the dataset has no edges, so there are no neighbours to aggregate; give edge_index"
         )
-    question, y = question_of(data, kind, metric)
-    classes = y if question.kind == "classification" else None
-    splits, source = splits_of(data, question.level, classes)
+    problem, y = problem_of(data, kind, metric)
+    classes = y if problem.kind == "classification" else None
+    splits, source = splits_of(data, problem.level, classes)
     notes = [*data.notes, source]
     nodes = data.x
     if nodes is None or not nodes.shape[1]:
@@ -93,21 +113,21 @@ def dataset_of(
         edges = torch.empty(int(data.num_edges.sum()), 0)
     store = _store(data, _narrow(nodes), _narrow(edges))
     parts = {
-        each: Asked(store, y, split.asked, split.graphs, question.level)
+        each: Asked(store, y, split.asked, split.graphs, problem.level)
         for each, split in splits.items()
     }
-    _require_classes(question, {each: part.y[part.asked] for each, part in parts.items()})
+    _require_classes(problem, {each: part.y[part.asked] for each, part in parts.items()})
     digest = _digest([store.x, store.edge_index, store.edge_attr, store.sizes, y], parts)
-    return Dataset(name, question, node_input, edge_input, parts, digest, tuple(notes))
+    return Dataset(name, problem, node_input, edge_input, parts, digest, tuple(notes))
 
 
-def _require_classes(question: Question, answers: Mapping[str, Tensor]) -> None:
+def _require_classes(problem: Problem, answers: Mapping[str, Tensor]) -> None:
     """Two classes to learn from; for ROC-AUC, which compares classes, to be scored on too."""
-    splits = SPLITS if question.metric == "roc-auc" else ("train",)
-    for split in splits if question.kind == "classification" else ():
+    splits = SPLITS if problem.metric == "roc-auc" else ("train",)
+    for split in splits if problem.kind == "classification" else ():
         if len(answers[split].unique()) < 2:
             raise ValueError(
-                f"the split {split} has one class only; expected two or more, for {question.metric}"
+                f"the split {split} has one class only; expected two or more, for {problem.metric}"
             )
 
 
@@ -151,7 +171,7 @@ def _store(data: Collected, x: Tensor, edge_attr: Tensor) -> GraphStore:
         x=x,
         edge_index=data.edge_index[:, order],
         edge_attr=edge_attr[order],
-        y=torch.arange(len(data.sizes)),  # answers are kept beside it, for nodes or graphs
+        y=torch.arange(len(data.sizes)),  # answers are next to it, for nodes or graphs
         sizes=data.sizes,
         num_edges=data.num_edges,
     )

@@ -1,23 +1,125 @@
 """The real-world benchmark: every column of the paper's figure, and all its rows of aggregators."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from treefold.lab.experiments.published import compared
-from treefold.lab.experiments.realworld_presets import REALWORLD_PRESETS, RealWorldPreset
+from treefold.lab.experiments.published import chosen_rows, compared
 from treefold.lab.experiments.realworld_published import REPORTED
+from treefold.lab.experiments.realworld_runner import RealWorldRunner
 from treefold.lab.experiments.recipe import (
     AggregatorChoice,
     Experiment,
+    GraphEvaluation,
+    Kind,
     PlainModel,
     TowerModel,
     Training,
 )
 from treefold.lab.tasks import CIFAR10, MNIST, ZINC, GraphTask, MolHIV
 from treefold.names import by_name
+
+KINDS = {
+    **{task.name: Kind(task, TowerModel, GraphEvaluation) for task in (ZINC, MNIST, CIFAR10)},
+    MolHIV.name: Kind(MolHIV, PlainModel, GraphEvaluation),
+}
+RUNNER = RealWorldRunner
+
+Changes = Mapping[str, Any]
+"""Fields of a recipe's part that are not as published, by name."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Departures from the published recipe; all else is as published."""
+
+    training: Changes = field(default_factory=dict)
+    by_task: Mapping[str, Changes] = field(default_factory=dict)
+    """In training too, by the name of the task: they differ in how much there is to go through."""
+    towers: Changes = field(default_factory=dict)
+    """In the model of fixed rows with towers."""
+    learned: Mapping[str, Changes] = field(default_factory=dict)
+    """In the model of learned rows with towers, by the name of the task."""
+    plain: Changes = field(default_factory=dict)
+    """In the model without towers."""
+    task: Changes = field(default_factory=dict)
+    options: Mapping[str, Changes] = field(default_factory=dict)
+    """In the constructor of an aggregator, by name."""
+    evaluation: GraphEvaluation = field(default_factory=lambda: GraphEvaluation(("test",)))
+    num_seeds: int = 1
+
+
+# The law loss is added once for each layer and tower: a mean over channels, on a sample of nodes,
+# with a small weight does not drown the task.
+_OURS = {"binary-gru-assoc": {"associativity": 0.01, "law_nodes": 64, "law_reduction": "mean"}}
+
+_QUICKER = {
+    "batch_size": 64,
+    "learning_rate": 2e-3,
+    "schedule": "one-cycle",
+    "clip_norm": 1.0,
+    "plateau_patience": 5,
+    "min_learning_rate": 0.0,
+}
+
+# 10,000 images are 156 batches of 64: too few steps to learn from in minutes.
+_SUPERPIXELS = {"batch_size": 16}
+
+_TASKS = ("zinc", "molhiv", "mnist", "cifar10")
+
+
+def _one_tower(channels: int, out_channels: int) -> dict[str, Any]:
+    return {"channels": channels, "out_channels": out_channels, "towers": 1, "dropout": 0.0}
+
+
+# The head halves its width twice: from 32 channels it would be 8, too few for ten classes.
+_NARROW, _WIDE = _one_tower(32, 80), _one_tower(64, 64)
+
+
+PRESETS: dict[str, Preset] = {
+    "smoke": Preset(
+        training={**_QUICKER, "batch_size": 8},
+        by_task={task: {"epochs": 2} for task in _TASKS},
+        towers={"channels": 10, "out_channels": 10, "num_layers": 2},
+        learned={
+            task: {"channels": 8, "out_channels": 8, "num_layers": 2, "towers": 2}
+            for task in _TASKS
+        },
+        plain={"channels": 8, "num_layers": 2},
+        task={"at_most": 200},
+        options=_OURS,
+    ),
+    "quick": Preset(
+        training=_QUICKER,
+        by_task={
+            "zinc": {"epochs": 70},
+            "molhiv": {"epochs": 10},
+            "mnist": {"epochs": 30, **_SUPERPIXELS},
+            "cifar10": {"epochs": 20, **_SUPERPIXELS},
+        },
+        towers={"dropout": 0.0},
+        learned={"zinc": _WIDE, "mnist": _NARROW, "cifar10": _NARROW},
+        plain={"channels": 64},
+        options=_OURS,
+    ),
+    "standard": Preset(
+        training=_QUICKER,
+        by_task={
+            "zinc": {"epochs": 200},
+            "molhiv": {"epochs": 30},
+            "mnist": {"epochs": 40, **_SUPERPIXELS},
+            "cifar10": {"epochs": 40, **_SUPERPIXELS},
+        },
+        learned=dict.fromkeys(_TASKS, _WIDE),
+        options=_OURS,
+        num_seeds=3,
+    ),
+    "paper": Preset(
+        num_seeds=3,
+    ),
+}
+
 
 _TRAINING = Training(
     epochs=1_000,
@@ -136,15 +238,16 @@ EXTRA_ROWS = {**UNSCALED_ROWS, **COPYING_ROWS}
 """Rows beyond those that an experiment's name trains, which are run if they are named."""
 
 
-def experiments_of(experiment: str, rows: dict[str, Row], preset: str) -> list[Experiment]:
-    """Rows of a column at a preset."""
-    column = by_name(COLUMNS, experiment, "experiment")
-    return [_experiment(f"{experiment}/{name}", column, row, preset) for name, row in rows.items()]
+def find(name: str, preset: str) -> list[Experiment]:
+    """The experiments that `zinc-edges`, or one row such as `zinc-edges/pna`, names."""
+    column = COLUMNS[name.partition("/")[0]]
+    rows = chosen_rows(name, TABLE_ROWS, EXTRA_ROWS)
+    return [_experiment(each, column, row, preset) for each, row in rows.items()]
 
 
 def _experiment(name: str, column: Column, row: Row, preset_name: str) -> Experiment:
-    made = _at(by_name(REALWORLD_PRESETS, preset_name, "preset"), name, column, row)
-    paper = _at(REALWORLD_PRESETS["paper"], name, column, row)
+    made = _at(by_name(PRESETS, preset_name, "preset"), name, column, row)
+    paper = _at(PRESETS["paper"], name, column, row)
     notes = (*_notes(name, column, row), *row.notes)
     return compared(made, paper, REPORTED.get(name, {}), notes)
 
@@ -157,7 +260,7 @@ def _notes(name: str, column: Column, row: Row) -> list[str]:
     return found
 
 
-def _at(preset: RealWorldPreset, name: str, column: Column, row: Row) -> Experiment:
+def _at(preset: Preset, name: str, column: Column, row: Row) -> Experiment:
     training = (row.network == "mpnn" and column.mpnn_training) or column.training
     changes = {**preset.training, **preset.by_task.get(column.task.name, {})}
     return Experiment(
@@ -172,25 +275,10 @@ def _at(preset: RealWorldPreset, name: str, column: Column, row: Row) -> Experim
     )
 
 
-def _model(preset: RealWorldPreset, column: Column, row: Row) -> TowerModel | PlainModel:
+def _model(preset: Preset, column: Column, row: Row) -> TowerModel | PlainModel:
     model: TowerModel | PlainModel = getattr(column, row.network)
     if isinstance(model, PlainModel):
         return dataclasses.replace(model, **preset.plain)
     learned = preset.learned.get(column.task.name, {})
     changes = learned if row.network == "learned" else preset.towers
     return dataclasses.replace(model, **changes)
-
-
-REALWORLD_EXPERIMENTS: dict[str, Callable[[str], list[Experiment]]] = {
-    name: partial(experiments_of, name, TABLE_ROWS) for name in COLUMNS
-}
-"""By name: `REALWORLD_EXPERIMENTS[name](preset)` gives the rows of a column."""
-
-
-def find_realworld_experiment(name: str, preset: str) -> list[Experiment]:
-    """The experiments that `zinc-edges`, or one row such as `zinc-edges/pna`, names."""
-    column, _, row = name.partition("/")
-    if not row:
-        return by_name(REALWORLD_EXPERIMENTS, column, "experiment")(preset)
-    known = {**TABLE_ROWS, **EXTRA_ROWS}
-    return experiments_of(column, {row: by_name(known, row, f"row of {column}")}, preset)

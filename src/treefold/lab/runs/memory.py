@@ -49,7 +49,7 @@ class AliveBytes(TorchDispatchMode):
 
 
 class Peak:
-    """How many bytes it was in the end."""
+    """The most bytes alive at once, in the end."""
 
     num_bytes: int = 0
 

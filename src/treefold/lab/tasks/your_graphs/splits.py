@@ -1,4 +1,4 @@
-"""Who learns, who chooses and who judges: the splits that the data has, or random ones."""
+"""Train, validation and test: the splits that the data has, or random ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treefold.lab.compare.collected import Collected
-from treefold.lab.compare.problem import Level
 from treefold.lab.tasks import SPLITS, rows_of
+from treefold.lab.tasks.your_graphs.collected import Collected
+from treefold.lab.tasks.your_graphs.problem import Level
 from treefold.shapes import Bool, Int
 
 DEAL: dict[Level, tuple[int, ...]] = {
     "node": (0, 1, 2, 0, 0),
     "graph": (0, 1, 2, 0, 0, 0, 0, 0, 0, 0),
 }
-"""Where the data has no splits: to which of train, val and test each goes in turn."""
+"""The splits by number to which examples are dealt in turn, where the data has none."""
 SEED = 0
 
 
@@ -25,13 +25,13 @@ class Split:
 
     graphs: Int[Tensor, " split"]
     asked: Bool[Tensor, " answers"]
-    """Of all answers of all graphs: whether they belong to the split."""
+    """True for the answers of the split, of all answers of all graphs."""
 
 
 def splits_of(
     data: Collected, level: Level, classes: Tensor | None = None
 ) -> tuple[dict[str, Split], str]:
-    """The three splits, and a sentence that says where they come from.
+    """The three splits, and a sentence about where they come from.
 
     Random ones have their share of each of the `classes`.
     """

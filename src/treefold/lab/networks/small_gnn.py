@@ -1,7 +1,7 @@
 """The one small GNN of a comparison: only the aggregator of its neighbourhoods is exchanged."""
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,11 +10,9 @@ from torch_geometric.nn import aggr as pyg
 
 from treefold.aggr import RaggedAggregation, aggregator
 from treefold.fold import Groups, Rows, TableRows
-from treefold.lab.compare.dataset import Dataset
-from treefold.lab.compare.inputs import encoder
-from treefold.lab.compare.problem import Level
-from treefold.lab.networks import with_mean_log_degree
-from treefold.lab.tasks import GraphBatch, rows_of
+from treefold.lab.networks.input_layers import EmbeddedCategories
+from treefold.lab.networks.tower_conv import with_mean_log_degree
+from treefold.lab.tasks import Categories, Dataset, GraphBatch, Level, Numbers, rows_of
 from treefold.shapes import Float
 
 
@@ -94,19 +92,53 @@ class SmallGNN(nn.Module):
             yield layer, messages, x
 
 
-def build_network(name: str, dataset: Dataset, channels: int, num_layers: int) -> SmallGNN:
-    """The network with the aggregator of that name, told what training data looks like."""
+def small_network(
+    name: str, dataset: Dataset, channels: int, num_layers: int, **options: Any
+) -> SmallGNN:
+    """The network with the aggregator of that name, scaled to the training data."""
     train = dataset.train
     nodes, edges = (rows_of(s, train.graphs) for s in (train.store.sizes, train.store.num_edges))
     degrees = train.store.in_degrees[nodes].double()
-    options = with_mean_log_degree(name, max(float(torch.log1p(degrees).mean()), 1e-6), {})
+    options = with_mean_log_degree(name, max(float(torch.log1p(degrees).mean()), 1e-6), options)
     edge_encoder = None
     if dataset.edge_input is not None:
-        edge_encoder = encoder(dataset.edge_input, train.store.edge_attr[edges], channels)
+        edge_encoder = _encoder(dataset.edge_input, train.store.edge_attr[edges], channels)
     return SmallGNN(
-        encoder(dataset.node_input, train.store.x[nodes], channels),
+        _encoder(dataset.node_input, train.store.x[nodes], channels),
         edge_encoder,
         [Layer(channels, aggregator(name, channels, **options)) for _ in range(num_layers)],
-        dataset.question.num_outputs,
-        dataset.question.level,
+        dataset.problem.num_outputs,
+        dataset.problem.level,
     )
+
+
+class NumberEncoder(nn.Module):
+    """A linear map of columns that are brought to a common scale first.
+
+    Columns between 0 and 1, such as the parts of a one-hot code, are left as they are; others get
+    the mean 0 and the deviation 1 that they have in the training data.
+    """
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, training_rows: Float[Tensor, " n columns"], channels: int) -> None:
+        super().__init__()
+        rows = training_rows.double()
+        shift, scale = rows.mean(0), rows.std(0, correction=0)
+        bounded = (rows.amin(0) >= 0) & (rows.amax(0) <= 1)
+        self.register_buffer("shift", shift.masked_fill(bounded, 0).float())
+        self.register_buffer("scale", scale.masked_fill(bounded | (scale == 0), 1).float())
+        self.linear = nn.Linear(training_rows.shape[1], channels)
+
+    def forward(self, values: Float[Tensor, " n columns"]) -> Float[Tensor, " n channels"]:
+        """A vector per row."""
+        vectors: Tensor = self.linear((values - self.shift) / self.scale)
+        return vectors
+
+
+def _encoder(inputs: Categories | Numbers, training_rows: Tensor, channels: int) -> nn.Module:
+    """A module that turns rows of this kind into vectors."""
+    if isinstance(inputs, Categories):
+        return EmbeddedCategories(inputs, channels)
+    return NumberEncoder(training_rows, channels)

@@ -1,4 +1,4 @@
-"""Graphs of any PyG dataset in a few tensors, as they come: what they ask is seen later."""
+"""Graphs of any PyG dataset in a few tensors, as they come; their problem is inferred later."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from treefold.shapes import Int, Shaped
 class Collected:
     """Many graphs one after the other; nodes are numbered in each graph.
 
-    `num_answers` says how many rows of `y` each graph has: one for itself, or one for each node.
+    `num_answers` is the number of rows of `y` of each graph: one for itself, or one for each node.
     """
 
     x: Shaped[Tensor, " nodes node_channels"] | None
@@ -29,11 +29,11 @@ class Collected:
     num_edges: Int[Tensor, " graphs"]
     num_answers: Int[Tensor, " graphs"]
     masks: Mapping[str, Tensor] = field(default_factory=dict)
-    """Which nodes are in which split, where the data says so."""
+    """The nodes of each split, where the data has splits."""
     graphs: Mapping[str, Tensor] = field(default_factory=dict)
-    """Which graphs are in which split, where the data says so."""
+    """The graphs of each split, where the data has splits."""
     notes: tuple[str, ...] = ()
-    """What was read in a way that is not obvious."""
+    """Sentences about whatever was read in a way that is not obvious."""
 
     def global_edges(self) -> Int[Tensor, " 2 edges"]:
         """The edges with nodes numbered through all graphs."""
@@ -81,7 +81,7 @@ def _num_nodes(graph: Any, number: int) -> int:
             "one kind of nodes and edges"
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # PyG guesses the number from the edges, and says so
+        warnings.simplefilter("error")  # PyG guesses the number from the edges, and warns
         try:
             count = graph.num_nodes
         except UserWarning:

@@ -1,4 +1,4 @@
-"""What a dataset asks: of nodes or of graphs, a class or numbers, and how answers are scored."""
+"""The problem of a data set: a class or numbers, of nodes or of graphs, and the score."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -6,8 +6,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from treefold.lab.compare.collected import Collected
-from treefold.lab.runs import measure_of
+from treefold.lab.tasks.your_graphs.collected import Collected
 from treefold.names import by_name
 
 Level: TypeAlias = Literal["node", "graph"]
@@ -17,13 +16,13 @@ Metric: TypeAlias = Literal["accuracy", "roc-auc", "mae"]
 KINDS: dict[str, Kind] = {"classification": "classification", "regression": "regression"}
 METRICS: dict[str, Metric] = {"accuracy": "accuracy", "roc-auc": "roc-auc", "mae": "mae"}
 RARE = 0.2
-"""Of two classes, the rarer one below this share makes ROC-AUC the metric and not accuracy."""
+"""A rarer one of two classes below this share makes ROC-AUC the metric, not accuracy."""
 MOST_CLASSES = 10_000
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked of a network."""
+class Problem:
+    """The answers that a network should give."""
 
     level: Level
     kind: Kind
@@ -33,16 +32,16 @@ class Question:
 
     @property
     def highest(self) -> bool:
-        """Whether a higher score is the better one."""
-        return measure_of(self.metric).highest
+        """True if a higher score is the better one."""
+        return self.metric != "mae"
 
 
-def question_of(
+def problem_of(
     data: Collected, kind: str | None = None, metric: str | None = None
-) -> tuple[Question, Tensor]:
-    """The question that the data asks, and all answers: classes from 0, or a table of numbers."""
+) -> tuple[Problem, Tensor]:
+    """The problem that the data poses, and all answers: classes from 0, or a table of numbers."""
     if data.y is None:
-        raise ValueError("a graph has no y, so that there is nothing to predict; give every one y")
+        raise ValueError("a graph has no y, there is nothing to predict; give every one y")
     if kind is not None:
         by_name(KINDS, kind, "task")
     level = _level(data)
@@ -55,9 +54,9 @@ def question_of(
     found: Kind = KINDS[kind] if kind else _kind(y)
     if found == "regression":
         numbers = y.double().reshape(len(y), -1)
-        return Question(level, found, _regression(metric), numbers.shape[1]), numbers
+        return Problem(level, found, _regression(metric), numbers.shape[1]), numbers
     classes = _classes(y)
-    return Question(level, found, _classification(metric, classes), int(classes.max()) + 1), classes
+    return Problem(level, found, _classification(metric, classes), int(classes.max()) + 1), classes
 
 
 def _level(data: Collected) -> Level:
@@ -65,8 +64,8 @@ def _level(data: Collected) -> Level:
     of_graphs = bool((data.num_answers == 1).all())
     if of_nodes and of_graphs:
         raise ValueError(
-            "every graph has one node and one y, so that it cannot be told whether nodes or graphs "
-            "are asked for; expected larger graphs"
+            "every graph has one node and one y, so it cannot be inferred whether nodes or graphs "
+            "have answers; expected larger graphs"
         )
     if of_nodes or of_graphs:
         return "node" if of_nodes else "graph"
@@ -83,8 +82,8 @@ def _kind(y: Tensor) -> Kind:
         return "classification"
     if bool(((y == 0) | (y == 1)).all()):
         raise ValueError(
-            "y holds floats, but only 0 and 1: it cannot be told whether these are two classes or "
-            "numbers; make y integers, or say --task classification or --task regression"
+            "y holds floats, but only 0 and 1: it is unclear whether these are two classes or "
+            "numbers; make y integers, or give --task classification or --task regression"
         )
     return "regression"
 
@@ -93,7 +92,7 @@ def _classes(y: Tensor) -> Tensor:
     if y.dim() > 1:
         raise ValueError(
             f"y has {y.shape[1:].numel()} columns; expected one with the number of a class. For "
-            "numbers to be met, say --task regression"
+            "numbers to be met, give --task regression"
         )
     classes = y.long()
     if not bool((classes == y).all()):
@@ -104,7 +103,7 @@ def _classes(y: Tensor) -> Tensor:
     if highest >= MOST_CLASSES:
         raise ValueError(
             f"y holds whole numbers up to {highest:,}, which look like no classes; make y floats, "
-            "or say --task regression"
+            "or give --task regression"
         )
     if len(classes.unique()) < 2:
         raise ValueError(f"y is {highest} everywhere; expected two classes or more to tell apart")

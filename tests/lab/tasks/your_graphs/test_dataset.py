@@ -1,12 +1,11 @@
-"""What a dataset asks is found out from the data; what cannot be compared on is refused."""
+"""The problem of a data set is inferred from it; a data set without one is refused."""
 
 import pytest
 import torch
 from lab.compare.graph_sets import graph_classes, graph_numbers, one_graph, ring
 from torch_geometric.data import Data, HeteroData
 
-from treefold.lab.compare import collect, collect_splits, dataset_of
-from treefold.lab.tasks import Categories, Numbers
+from treefold.lab.tasks import Categories, Numbers, collect, collect_splits, dataset_of
 
 
 def dataset(graphs, *arguments):
@@ -34,27 +33,27 @@ def changed(graphs, **entries):
         ),
     ],
 )
-def test_the_question_is_found_out_from_the_answers(graphs, level, kind, metric, outputs):
-    question = dataset(graphs).question
-    assert (question.level, question.kind, question.metric) == (level, kind, metric)
-    assert question.num_outputs == outputs
-    assert question.highest == (metric != "mae")
+def test_the_problem_is_inferred_from_the_answers(graphs, level, kind, metric, outputs):
+    problem = dataset(graphs).problem
+    assert (problem.level, problem.kind, problem.metric) == (level, kind, metric)
+    assert problem.num_outputs == outputs
+    assert problem.highest == (metric != "mae")
 
 
 def test_a_rare_class_is_scored_by_roc_auc_unless_asked_otherwise():
     graphs = changed(graph_classes(100), y=lambda g: torch.tensor([int(g.x[0, 0] > 1.3)]))
-    assert dataset(graphs).question.metric == "roc-auc"
-    assert dataset(graphs, None, "accuracy").question.metric == "accuracy"
+    assert dataset(graphs).problem.metric == "roc-auc"
+    assert dataset(graphs, None, "accuracy").problem.metric == "accuracy"
 
 
 FLOAT_LABELS = changed(graph_classes(), y=lambda g: g.y.float())
 
 
-def test_where_it_cannot_be_told_one_may_say_so():
+def test_the_kind_of_unclear_answers_can_be_given():
     with pytest.raises(ValueError, match="--task classification or --task regression"):
         dataset(FLOAT_LABELS)
-    assert dataset(FLOAT_LABELS, "classification").question.num_outputs == 2
-    assert dataset(FLOAT_LABELS, "regression").question.metric == "mae"
+    assert dataset(FLOAT_LABELS, "classification").problem.num_outputs == 2
+    assert dataset(FLOAT_LABELS, "regression").problem.metric == "mae"
     with pytest.raises(ValueError, match="did you mean regression"):
         dataset(FLOAT_LABELS, "regresion")
 
@@ -142,7 +141,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_faults_are_told_in_one_line_before_anything_is_trained(fault):
+def test_a_fault_is_one_line_before_anything_is_trained(fault):
     graphs, message = FAULTS[fault]
     with pytest.raises(ValueError, match=message) as caught:
         dataset(graphs())
