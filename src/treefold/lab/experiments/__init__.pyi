@@ -23,5 +23,6 @@ from .running import run as run
 from .set_runner import parse_sizes as parse_sizes
 from .sets import REPORTED_SECONDS as REPORTED_SECONDS
 from .speed import time_experiment as time_experiment
+from .trainer import CHECKPOINTS as CHECKPOINTS
 from .trainer import Watcher as Watcher
 from .your_graphs_runner import YourGraphsRunner as YourGraphsRunner
