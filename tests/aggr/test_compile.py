@@ -104,7 +104,7 @@ def graph(num_nodes, num_edges, seed=0):
     """Edges to half of the nodes only, the first six to node 0, which is a hub."""
     x = normal(num_nodes, CHANNELS, seed=seed, dtype=torch.float32)
     numbers = torch.arange(num_edges)
-    to = torch.where(numbers < 6, 0, 1 + (numbers * 7) % (num_nodes // 2 - 1))
+    to = torch.where(numbers < 6, 0, 1 + (numbers * 11) % (num_nodes // 2 - 1))
     return x, torch.stack([numbers % num_nodes, to])
 
 
