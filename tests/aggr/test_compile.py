@@ -216,9 +216,11 @@ def test_exact_monoids_are_one_graph(monoid):
         x, (_, to) = torch.randint(0, 3, (num_edges, 2)), graph(num_nodes, num_edges)[1]
         if isinstance(monoid, (Mean, Variance, LogSumExp)):
             x = x.float()
-        torch.testing.assert_close(
-            compiled(x, to, dim_size=num_nodes), planned(module, x, to, None, num_nodes)
+        found, expected = (
+            compiled(x, to, dim_size=num_nodes),
+            planned(module, x, to, None, num_nodes),
         )
+        torch.testing.assert_close(found, expected, equal_nan=True)  # no variance of nothing
     assert backend.graphs == 1
 
 
