@@ -21,7 +21,7 @@ MINIATURE = {
     "events_on_ray.py": ["--events", "2000", "--users", "100"],
     "zinc.py": ["--data", "DATA", "--epochs", "20"],
 }
-NEEDS = {"events_on_ray.py": "ray"}
+NEEDS = {"events_on_ray.py": "ray", "export_onnx.py": "onnxruntime"}
 
 
 def numbers(pattern, printed):
@@ -69,6 +69,12 @@ def only_pyg_s_answer_moves(printed):
     assert numbers(r"treefold LCMAggregation +(\S+)", printed)[0][0] < 1e-6
 
 
+def onnx_runtime_agrees_with_torch(printed):
+    gaps = [gap for _, gap in numbers(r"(\d+) nodes: .* differ by (\S+)", printed)]
+    assert len(gaps) == 3
+    assert max(gaps) < 1e-4
+
+
 def the_error_falls(printed):
     errors = [error for _, error in numbers(r"epoch (\d+): mean absolute error (\S+)", printed)]
     assert len(errors) == 20
@@ -78,6 +84,7 @@ def the_error_falls(printed):
 CLAIMS = {
     "drop_in.py": binary_gru_is_best_at_more_neighbours,
     "events_on_ray.py": most_users_are_answered_rightly,
+    "export_onnx.py": onnx_runtime_agrees_with_torch,
     "large_set.py": stream_and_gradient_have_the_same_answer,
     "living_graph.py": updates_are_a_fold_from_scratch,
     "own_operator.py": the_operator_is_commutative_and_not_associative,

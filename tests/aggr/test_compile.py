@@ -48,7 +48,7 @@ from treefold.algebra import (
     Variance,
 )
 
-LARGEST = 16
+LARGEST = 8
 SIZES = [(9, 20), (5, 7), (30, 44), (12, 31)]
 """Numbers of nodes and edges."""
 IDEMPOTENCE = Law("idempotence", 1, lambda op, a: (op(a, a), a))
@@ -101,10 +101,10 @@ def sage(name, **options):
 
 
 def graph(num_nodes, num_edges, seed=0):
-    """Edges to half of the nodes, a third of them to node 0, so that it is a hub."""
+    """Edges to half of the nodes only, the first six to node 0, which is a hub."""
     x = normal(num_nodes, CHANNELS, seed=seed, dtype=torch.float32)
     numbers = torch.arange(num_edges)
-    to = torch.where(numbers % 3 == 0, 0, (numbers * 7) % (num_nodes // 2))
+    to = torch.where(numbers < 6, 0, 1 + (numbers * 11) % (num_nodes // 2 - 1))
     return x, torch.stack([numbers % num_nodes, to])
 
 
@@ -216,9 +216,11 @@ def test_exact_monoids_are_one_graph(monoid):
         x, (_, to) = torch.randint(0, 3, (num_edges, 2)), graph(num_nodes, num_edges)[1]
         if isinstance(monoid, (Mean, Variance, LogSumExp)):
             x = x.float()
-        torch.testing.assert_close(
-            compiled(x, to, dim_size=num_nodes), planned(module, x, to, None, num_nodes)
+        found, expected = (
+            compiled(x, to, dim_size=num_nodes),
+            planned(module, x, to, None, num_nodes),
         )
+        torch.testing.assert_close(found, expected, equal_nan=True)  # no variance of nothing
     assert backend.graphs == 1
 
 
@@ -228,7 +230,7 @@ def test_an_exported_network_runs_on_graphs_of_other_sizes(name):
     exported = torch.export.export(
         model, graph(9, 20), dynamic_shapes=({0: dynamic}, {1: dynamic})
     ).module()
-    for sizes in [*SIZES, (40, 3), (4, 20)]:
+    for sizes in [*SIZES, (40, 3), (6, 20)]:
         inputs = graph(*sizes)
         with torch.no_grad():
             torch.testing.assert_close(

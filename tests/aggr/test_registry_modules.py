@@ -17,6 +17,7 @@ from aggr.cases import (
     recording,
 )
 from torch import nn
+from torch.autograd import gradcheck
 from torch.func import functional_call
 
 # Repetition
@@ -147,6 +148,13 @@ def test_trace_and_script_are_refused_with_what_to_use_instead(name, around):
         torch.jit.trace(module, (X, UNSORTED))
     with pytest.raises(RuntimeError, match=r"jit\.script cannot take \w+Aggregation.*torch\.expor"):
         torch.jit.script(module)
+
+
+@every
+def test_forward_mode_and_batched_gradients_are_right(name):
+    module, x = make(name), X.clone().requires_grad_()
+    checks = {"check_forward_ad": True, "check_batched_grad": True}
+    assert gradcheck(lambda x: module(x, UNSORTED), (x,), fast_mode=True, **checks)
 
 
 @every_learned

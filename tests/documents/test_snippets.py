@@ -3,6 +3,7 @@
 import re
 from urllib.parse import urlsplit
 
+import jaxtyping
 import pytest
 from documents.pages import PAGES, ROOT, blocks_of, name_of, run_page
 
@@ -19,7 +20,12 @@ def test_all_snippets_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.setenv("TREEFOLD_CACHE", str(tmp_path / "cache"))
     if "treefold fold" in page.read_text():
         pytest.importorskip("ray", reason="the extra `ray` is not installed")
-    run_page(page, tmp_path, languages=("python",) if page == README else ("python", "sh"))
+    # Shape checks are no part of what is exported.
+    jaxtyping.config.update("jaxtyping_disable", "torch.export" in page.read_text())
+    try:
+        run_page(page, tmp_path, languages=("python",) if page == README else ("python", "sh"))
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

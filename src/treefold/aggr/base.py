@@ -11,7 +11,7 @@ from treefold.aggr.plan_cache import cached_groups
 from treefold.aggr.static import StaticGroups, is_static, static_groups
 from treefold.algebra import describe, map_state
 from treefold.fold import Groups, Rows, TableRows
-from treefold.operators import HALF_TYPES, is_small, one_thread
+from treefold.operators import HALF_TYPES, autocast_device, is_small, one_thread
 from treefold.shapes import Shaped
 
 
@@ -186,7 +186,7 @@ def require_type(x: Rows, learned: object) -> None:
     if getattr(learned, "takes_half", False) and rows.dtype in HALF_TYPES:
         return
     mixed = (torch.float32, *HALF_TYPES)
-    if torch.is_autocast_enabled(rows.device.type) and rows.dtype in mixed and wanted in mixed:
+    if torch.is_autocast_enabled(autocast_device(rows)) and rows.dtype in mixed and wanted in mixed:
         return
     advice = f"give x{_CASTS.get(wanted, f'.to({wanted})')}"
     if rows.dtype in _CASTS:

@@ -20,7 +20,14 @@ from treefold.aggr.sampling import Sampling
 from treefold.aggr.static import StaticGroups
 from treefold.aggr.swap_loss import swap_loss
 from treefold.fold import Groups, PackedOrder, chain_fold
-from treefold.operators import CELLS, RecurrentCell, RecurrentGRU, RecurrentLSTM
+from treefold.operators import (
+    CELLS,
+    RecurrentCell,
+    RecurrentGRU,
+    RecurrentLSTM,
+    are_transforms_active,
+    is_traced,
+)
 
 _KINDS: dict[type[RecurrentCell], str] = {RecurrentGRU: "gru", RecurrentLSTM: "lstm"}
 
@@ -46,6 +53,11 @@ def run_opaque(
         raise ValueError(
             f"torch.compile and torch.export cannot see through the cell {type(cell).__name__}; "
             "use 'gru' or 'lstm', or exclude the aggregator by torch.compiler.disable"
+        )
+    if not is_traced(x) and are_transforms_active():
+        raise ValueError(
+            "a recurrent aggregator inside static_plans cannot be transformed by torch.func; leave "
+            "static_plans out, or use a learned monoid such as 'binary-gru'"
         )
     parameters = list(cell.at_hand)
     rows = x.to(parameters[0].dtype)

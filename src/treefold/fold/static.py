@@ -253,6 +253,11 @@ def refuse_large_groups(sizes: Tensor, max_size: int) -> Tensor:
     return sizes.clone()
 
 
+@refuse_large_groups.register_vmap
+def _(info: Any, in_dims: tuple[int | None, None], sizes: Tensor, max_size: int) -> Any:
+    return refuse_large_groups(sizes, max_size), in_dims[0]
+
+
 @refuse_large_groups.register_fake
 def _(sizes: Tensor, max_size: int) -> Any:
     return torch.empty_like(sizes)

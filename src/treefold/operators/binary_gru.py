@@ -21,7 +21,7 @@ from treefold.operators.binary_gru_loops import loops_for
 from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.operator import HALF_TYPES, Operator
 from treefold.operators.plain_cells import gru_gates, gru_step
-from treefold.operators.transforms import are_transforms_active, is_traced
+from treefold.operators.transforms import are_transforms_active, autocast_device, is_traced
 from treefold.shapes import Float
 
 FEW = 4096
@@ -182,6 +182,6 @@ def _state_type(rows: Tensor) -> torch.dtype:
 
 
 def _multiplication_type(rows: Tensor) -> torch.dtype:
-    if rows.dtype != torch.float64 and torch.is_autocast_enabled(rows.device.type):
-        return torch.get_autocast_dtype(rows.device.type)
+    if rows.dtype != torch.float64 and torch.is_autocast_enabled(autocast_device(rows)):
+        return torch.get_autocast_dtype(autocast_device(rows))
     return rows.dtype

@@ -9,13 +9,14 @@ from treefold.operators.binary_gru_loops import Loops
 from treefold.operators.binary_gru_work import Parameters, Work
 from treefold.operators.second_order import differentiable_gradients
 from treefold.operators.small_folds import one_thread
+from treefold.operators.transforms import are_transforms_active
 from treefold.operators.workspace import frees_saved_tensors
 
 
 class FoldBinaryGRU(torch.autograd.Function):
     """The fold of `[rows, *feature]`: groups and nodes.
 
-    A gradient that is to be differentiated again is taken through `Work.plain`.
+    A gradient that is to be differentiated again, or batched, is taken through `Work.plain`.
     """
 
     @staticmethod
@@ -39,9 +40,11 @@ class FoldBinaryGRU(torch.autograd.Function):
         """By the loops that made it."""
         x, *parameters = ctx.saved_tensors
         work: Work = ctx.work
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or are_transforms_active():
             inputs = (x, *parameters)
-            return (None, None, *differentiable_gradients(work.plain(*inputs), inputs, grads))
+            with torch.enable_grad():
+                outputs = work.plain(*inputs)
+                return (None, None, *differentiable_gradients(outputs, inputs, grads))
         given = [None if grad is None else _rows(work, grad) for grad in grads]
         with one_thread(work.is_small):
             grad_x, *others = ctx.loops.backward(work, _rows(work, x), ctx.memory, *given)

@@ -20,6 +20,7 @@ from treefold.fold import (
 )
 from treefold.operators.bijection import CouplingFlow
 from treefold.operators.operator import HALF_TYPES, Operator
+from treefold.operators.transforms import autocast_device
 from treefold.shapes import Float
 
 
@@ -142,11 +143,11 @@ class Conjugated(Operator):
         return cast(Tensor, self.monoid(a, b))
 
     def _encode(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
+        with torch.autocast(autocast_device(x), enabled=False):
             return cast(Bijection, self.bijection)(self._precise(x))
 
     def _decode(self, y: Tensor) -> Tensor:
-        with torch.autocast(y.device.type, enabled=False):
+        with torch.autocast(autocast_device(y), enabled=False):
             return cast(Bijection, self.bijection).inverse(self._precise(y))
 
     def _precise(self, rows: Tensor) -> Tensor:

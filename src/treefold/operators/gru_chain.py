@@ -11,6 +11,7 @@ from treefold.fold import PackedOrder
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.second_order import differentiable_gradients
 from treefold.operators.small_folds import is_small, one_thread
+from treefold.operators.transforms import are_transforms_active
 
 
 class ChainGRU(torch.autograd.Function):
@@ -40,9 +41,10 @@ class ChainGRU(torch.autograd.Function):
 
         rows, start, states, kept, *parameters = ctx.saved_tensors
         inputs = (rows, start, *parameters)
-        if torch.is_grad_enabled():
-            plain = _plain_chain(ctx.packed, rows, start, parameters)
-            return (None, *differentiable_gradients([plain], inputs, grads))
+        if torch.is_grad_enabled() or are_transforms_active():
+            with torch.enable_grad():
+                plain = _plain_chain(ctx.packed, rows, start, parameters)
+                return (None, *differentiable_gradients([plain], inputs, grads))
         with one_thread(is_small(rows.numel(), rows.shape[-1])):
             return (None, *run_back_along(ctx.batch_sizes, inputs, states, kept, grads[0]))
 

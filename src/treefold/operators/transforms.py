@@ -17,3 +17,8 @@ def is_traced(x: Tensor) -> bool:
     No sizes can be read off such a tensor, and no compiled loop can be given its memory.
     """
     return torch.compiler.is_compiling() or x.is_meta or isinstance(x, FakeTensor)
+
+
+def autocast_device(x: Tensor) -> str:
+    """The device to ask about autocast, which knows nothing of the device meta."""
+    return "cpu" if x.is_meta else x.device.type

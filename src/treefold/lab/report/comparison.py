@@ -3,8 +3,9 @@
 import json
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from treefold.lab.report import figures, tables
 from treefold.lab.report.report import write_page
@@ -17,6 +18,14 @@ STUDENT = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 FEW_ANSWERS = 200
 
 
+def facts_of(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts about the graphs, from a recipe of today or of an earlier treefold."""
+    found = recipe.get("dataset") or recipe.get("task", {}).get("facts")
+    if not isinstance(found, dict):
+        raise ValueError("the folder holds runs that are no comparison; use `treefold report`")
+    return found
+
+
 class Comparison:
     """The groups of one comparison that have results, best validation first.
 
@@ -24,7 +33,7 @@ class Comparison:
     """
 
     def __init__(self, groups: Sequence[Group]) -> None:
-        self.facts = groups[0].runs[0].record.recipe["dataset"]
+        self.facts = facts_of(groups[0].runs[0].record.recipe)
         self.metric = str(self.facts["metric"])
         self.measure = tables.measure_of(self.metric)
         rows = [group for group in groups if group.metric(f"{self.metric}@val")]
@@ -70,13 +79,17 @@ def write_comparison(out: Path) -> Path:
     """Write `comparison.html` into a comparison's folder from its records, and say what to pick."""
     groups, damaged = load(out)
     recipes = (group.runs[0].record.recipe for group in groups)
-    parts = {json.dumps([r.get(p) for p in ("dataset", "model", "training")]) for r in recipes}
+    parts = {
+        json.dumps([facts_of(r), r.get("model"), r.get("training")], sort_keys=True)
+        for r in recipes
+    }
     if len(parts) != 1:
         raise ValueError(
             f"the folder holds runs of {len(parts)} comparisons; expected one: give another --out, "
             "or remove what does not belong"
         )
-    found, facts = Comparison(groups), groups[0].runs[0].record.recipe["dataset"]
+    found = Comparison(groups)
+    facts = found.facts
     missing = Section("Runs without results", items=[*unfinished(groups), *damaged])
     scores = Section("Scores, time and memory", parts=shown([missing, *folded(found.rows, groups)]))
     if found.rows:
