@@ -46,6 +46,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(Tensor|optional|list\[dict\[str)"),
     # Inner types, which nobody makes by hand.
     ("py:.*", r"treefold\.(checkpoints\.Checkpoint|sharded\.\w+\.(Chunk|Targets))"),
-    ("py:.*", r"treefold\.(comparing\.(examples|network|results)|models\.\w+_layers)\.\w+"),
+    ("py:.*", r"treefold\.(comparing\.(examples|network)|models\.\w+_layers)\.\w+"),
+    ("py:.*", r"treefold\.lab\.report\.\w+\.\w+"),
     ("py:.*", r"treefold\.(tasks\.realworld\.\w+|training\.world)\.\w+"),
 ]
