@@ -11,6 +11,7 @@ from distributed.trained import events, run_folder
 import treefold
 from treefold import Groups, plan_tree, tree_reduce
 from treefold.lab.experiments import load_fold
+from treefold.lab.experiments.catalogue import runner_of
 from treefold.lab.experiments.loading import best_model, experiment_of, fold_of
 from treefold.lab.networks import SetNetwork
 from treefold.lab.runs import Record
@@ -41,7 +42,7 @@ def test_models_without_an_operator_are_refused(tmp_path):
 def test_the_answers_are_those_of_the_network(run, fold):
     user, x = events(60, 6)
     groups = Groups.from_index(user)
-    logits = best_model(run, experiment_of(Record.read(run)))(x, groups)
+    logits = best_model(run, runner_of(experiment_of(Record.read(run)), 0))(x, groups)
     states = tree_reduce(fold.operator, fold.states(x)[groups.order], plan_tree(groups.sizes))
     torch.testing.assert_close(fold.fold(x, groups), states)
     bits = (logits > 0).long()

@@ -137,7 +137,8 @@ WEIGHTS = sorted(path.parent for path in (ROOT / "results").rglob("checkpoints")
 def test_published_weights_have_the_scores_of_their_record(folder):
     record = Record.read(folder)
     experiment = experiment_of(record)
-    runner, model = runner_of(experiment, record.seed), best_model(folder, experiment)
+    runner = runner_of(experiment, record.seed)
+    model = best_model(folder, runner)
     for case, score in ((200, "accuracy@200"), (Balanced(1000), "accuracy@balanced-1000")):
         found = runner.score(model, case, torch.device("cpu"))
         assert found == pytest.approx(record.metrics[score], abs=0.003)

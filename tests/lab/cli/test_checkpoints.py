@@ -9,6 +9,7 @@ from treefold.checkpoints import CheckpointStore, DamagedCheckpoint
 from treefold.lab.cli.commands import evaluate_run, print_laws, resume_run, train_rows
 from treefold.lab.cli.options import Machine
 from treefold.lab.experiments import load_model
+from treefold.lab.experiments.catalogue import runner_of
 from treefold.lab.experiments.loading import experiment_of, model_at
 from treefold.lab.runs import MetricsLog, Record
 
@@ -79,10 +80,8 @@ def test_scores_are_those_of_the_checkpoint_that_is_named(run, capsys):
 
 
 def test_either_file_names_a_checkpoint(run):
-    experiment, path = experiment_of(Record.read(run)), newest(run, "last")
-    models = [
-        model_at(path.with_suffix(suffix), experiment) for suffix in (".json", ".safetensors")
-    ]
+    runner, path = runner_of(experiment_of(Record.read(run)), 0), newest(run, "last")
+    models = [model_at(path.with_suffix(suffix), runner) for suffix in (".json", ".safetensors")]
     first, second = (torch.cat([p.flatten() for p in model.parameters()]) for model in models)
     assert torch.equal(first, second)
 
@@ -100,7 +99,7 @@ def test_a_path_is_all_it_takes_to_load_a_network(run):
     experiment = experiment_of(Record.read(run))
     for path in (run, newest(run, "last")):
         found = load_model(str(path)).state_dict()
-        for name, value in model_at(path, experiment).state_dict().items():
+        for name, value in model_at(path, runner_of(experiment, 0)).state_dict().items():
             assert torch.equal(found[name], value)
 
 

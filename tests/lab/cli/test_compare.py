@@ -65,10 +65,10 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments, message, capsys, monke
     with pytest.raises(SystemExit) as left:
         treefold("compare", *arguments)
     assert left.value.code == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.startswith("treefold: ")
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.startswith("treefold: ")
+    assert printed.count("\n") == 1
 
 
 def test_help_explains_what_a_dataset_may_be_without_torch():
@@ -93,6 +93,9 @@ def test_a_file_may_register_an_aggregator_of_its_own(mine, tmp_path, capsys):
     own = ["--aggregators", "own", "--epochs", "1", "--channels", "8", "--threads", "1"]
     try:
         treefold("compare", path, *own, "--seeds", "1", "--out", tmp_path / "out")
+        assert "own seed 0: epoch 1/1" in capsys.readouterr().out
+        AGGREGATORS.pop("own")
+        treefold("evaluate", tmp_path / "out" / "own" / "seed-0", "--threads", "1")
+        assert "accuracy@test" in capsys.readouterr().out
     finally:
         AGGREGATORS.pop("own", None)
-    assert "own seed 0: epoch 1/1" in capsys.readouterr().out

@@ -64,13 +64,14 @@ def test_names_and_help_need_no_torch(arguments):
 @pytest.mark.parametrize(
     ("name", "absent"),
     [
-        ("second-minimum/sum", ["networkx", "PIL", "treefold.lab.tasks.multitask"]),
+        ("second-minimum/sum", ["networkx", "PIL", "torchmetrics", "treefold.lab.tasks.realworld"]),
         ("zinc/mpnn-sum", ["treefold.lab.tasks.multitask", "treefold.lab.tasks.set_tasks"]),
     ],
 )
 def test_a_recipe_imports_its_own_family_alone(name, absent):
     program = (
         "import sys, torch_geometric.nn\nbefore = set(sys.modules)\n"
+        "import treefold.lab.cli.commands\n"
         "from treefold.lab.experiments import find_experiment, runner_of\n"
         f"runner_of(find_experiment({name!r}, 'smoke')[0], 0)\n"
         f"found = [m for m in {absent!r} if m in set(sys.modules) - before]\n"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from treefold.checkpoints import CheckpointStore
-from treefold.lab.experiments.catalogue import find_experiment
+from treefold.lab.experiments.catalogue import find_experiment, runner_of
 from treefold.lab.experiments.loading import best_model
 from treefold.lab.experiments.overrides import override
 from treefold.lab.experiments.running import run
@@ -108,7 +108,7 @@ def test_double_precision_is_close_to_single_and_not_the_same(tmp_path):
 def test_a_trained_network_is_loaded_in_the_type_it_was_trained_in(tmp_path):
     set_run(tmp_path, "64-true")
     experiment = override(find_experiment("second-minimum/binary-gru-assoc", "smoke")[0], SETS)[0]
-    model = best_model(tmp_path, experiment)
+    model = best_model(tmp_path, runner_of(experiment, 0))
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float64}
 
 

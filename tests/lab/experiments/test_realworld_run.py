@@ -117,7 +117,8 @@ def test_the_best_and_the_last_epoch_are_both_scored(paced):
     runner, last = runner_of(experiment, 1), runner_of(experiment, 1).model().eval()
     restore(CheckpointStore(paced / "checkpoints", "last").load(), rng=False, model=last)
     test = runner.task.split("test").take(torch.arange(2))
-    for model, name in ((best_model(paced, experiment), "mae@test"), (last, "mae@test-last")):
+    best = best_model(paced, runner)
+    for model, name in ((best, "mae@test"), (last, "mae@test-last")):
         with torch.no_grad():
             said = model(test.x, test.edge_index, test.edge_attr, test.groups.index)
         assert metrics[name] == pytest.approx(float((said[:, 0] - test.y).abs().mean()), rel=1e-5)

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from treefold.atomic import StorageError
-from treefold.lab.runs import tensorboard
+from treefold.lab.runs import metrics_log
 from treefold.lab.runs.metrics_log import TensorBoardLog
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -44,7 +44,7 @@ def test_a_resumed_run_draws_its_last_epochs_once(tmp_path):
 
 
 def test_without_tensorboard_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(tensorboard, "find_spec", lambda name: None)
+    monkeypatch.setattr(metrics_log, "find_spec", lambda name: None)
     log = TensorBoardLog(tmp_path)
     log.append({"epoch": 1, "train_loss": 0.5})
     log.close()

@@ -12,12 +12,12 @@ from treefold.lab.cli.options import (
     Assignments,
     Data,
     Debug,
-    Folder,
     Machine,
     Out,
     Preset,
     Recipe,
-    Run,
+    RunFolder,
+    RunPath,
     Where,
     use_data,
 )
@@ -99,7 +99,7 @@ def sweep(
 
 @app.command
 def resume(
-    run: Folder,
+    run: RunFolder,
     *,
     epochs: Annotated[
         int | None,
@@ -127,7 +127,7 @@ def resume(
 
 @app.command
 def evaluate(
-    run: Run,
+    run: RunPath,
     *,
     sizes: Annotated[
         str | None,
@@ -153,7 +153,7 @@ def evaluate(
 
 @app.command
 def laws(
-    run: Run,
+    run: RunPath,
     *,
     num_draws: Annotated[int, Parameter(help="Of elements, for each law.")] = 1024,
     data: Data = None,
@@ -197,7 +197,7 @@ def certify(
 
 @app.command
 def fold(
-    run: Run,
+    run: RunPath,
     source: Annotated[Path, Parameter(help="A Parquet file, or a folder of them.")],
     *,
     key: Annotated[str, Parameter(help="The column to group by.")],

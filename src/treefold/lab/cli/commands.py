@@ -128,7 +128,7 @@ def evaluate_run(path: Path, sizes: str | None, seed: int | None, machine: "Mach
     runner = runner_of(experiment, record.seed if seed is None else checked_seed(seed))
     wanted = runner.cases(sizes)
     begun = {name: value for name, value in record.machine.items() if name == "precision"}
-    model = model_at(path, experiment)
+    model = model_at(path, runner)
     world = world_of(machine, begun)
     placed = world.place(model)
     scores = {}
@@ -147,9 +147,8 @@ def print_laws(path: Path, num_draws: int) -> None:
     record = Record.read(run_of(path))
     experiment = experiment_of(record)
     runner = runner_of(experiment, record.seed)
-    runner.require_data()
     # In float32 whatever it was trained in: what is asked is how far the operator itself is off.
-    model = model_at(path, experiment).float()
+    model = model_at(path, runner).float()
     with torch.no_grad():
         folded = [each for each in runner.folded(model, CPU) if laws_of(each.aggregator)[0]]
     if not folded:

@@ -17,8 +17,8 @@ Assignments = Annotated[
     ),
 ]
 Recipe = Annotated[str, Parameter(help="EXPERIMENT or EXPERIMENT/ROW; `treefold list`.")]
-Folder = Annotated[Path, Parameter(help="The folder of a run, as train or compare leaves it.")]
-Run = Annotated[Path, Parameter(help="The folder of a run, or one checkpoint in it.")]
+RunFolder = Annotated[Path, Parameter(help="The folder of a run, as train or compare leaves it.")]
+RunPath = Annotated[Path, Parameter(help="The folder of a run, or one checkpoint in it.")]
 Preset = Annotated[str, Parameter(help="smoke, quick, standard or paper.")]
 Debug = Annotated[bool, Parameter(negative=(), help="Show the traceback of an error.")]
 Out = Annotated[Path, Parameter(help="Where run folders go.")]

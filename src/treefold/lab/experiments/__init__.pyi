@@ -6,7 +6,6 @@ from .catalogue import find_preset as find_preset
 from .catalogue import runner_of as runner_of
 from .certifying import certify_network as certify_network
 from .loading import experiment_of as experiment_of
-from .loading import fold_of as fold_of
 from .loading import load_fold as load_fold
 from .loading import load_model as load_model
 from .loading import model_at as model_at
@@ -25,4 +24,4 @@ from .sets import REPORTED_SECONDS as REPORTED_SECONDS
 from .speed import time_experiment as time_experiment
 from .trainer import CHECKPOINTS as CHECKPOINTS
 from .trainer import Watcher as Watcher
-from .your_graphs_runner import YourGraphsRunner as YourGraphsRunner
+from .your_graphs import YourGraphsRunner as YourGraphsRunner

@@ -31,6 +31,7 @@ def require_aggregator(experiment: Experiment) -> None:
 
 def build_model(runner: TaskRunner) -> nn.Module:
     """The network of a recipe."""
+    runner.require_data()  # which may register the aggregator
     _require_name(runner)
     return _as_value_error(runner, runner.model)
 

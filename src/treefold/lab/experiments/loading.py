@@ -11,6 +11,7 @@ from treefold.distributed import ModelFold
 from treefold.lab.experiments.build import build_model
 from treefold.lab.experiments.catalogue import experiment_from_recipe, runner_of
 from treefold.lab.experiments.recipe import Experiment
+from treefold.lab.experiments.task_runner import TaskRunner
 from treefold.lab.experiments.trainer import CHECKPOINTS
 from treefold.lab.networks import SetNetwork
 from treefold.lab.runs import Record, restore
@@ -23,20 +24,20 @@ def load_model(path: Path | str) -> nn.Module:
     checkpoints.
     """
     path = Path(path)
-    return model_at(path, experiment_of(Record.read(run_of(path))))
+    return model_at(path, runner_of(experiment_of(Record.read(run_of(path))), seed=0))
 
 
-def model_at(path: Path, experiment: Experiment) -> nn.Module:
+def model_at(path: Path, runner: TaskRunner) -> nn.Module:
     """The network of a run, ready to evaluate: its best, or that of the checkpoint `path` names.
 
     Its parameters have the type they were trained in: float64 for the precision 64-true.
     """
     if not names_checkpoint(path):
-        return best_model(run_of(path), experiment)
-    return _restored(CheckpointStore.read(path), experiment)
+        return best_model(run_of(path), runner)
+    return _restored(CheckpointStore.read(path), runner)
 
 
-def best_model(folder: Path, experiment: Experiment) -> nn.Module:
+def best_model(folder: Path, runner: TaskRunner) -> nn.Module:
     """The network of a run with its best parameters, ready to evaluate."""
     checkpoint = CheckpointStore(folder / CHECKPOINTS, "best").load()
     if checkpoint is None:
@@ -46,7 +47,7 @@ def best_model(folder: Path, experiment: Experiment) -> nn.Module:
             if done
             else f"{folder} has no best checkpoint yet; train it first"
         )
-    return _restored(checkpoint, experiment)
+    return _restored(checkpoint, runner)
 
 
 def load_fold(path: str | Path) -> ModelFold:
@@ -98,8 +99,8 @@ def experiment_of(record: Record) -> Experiment:
         ) from None
 
 
-def _restored(checkpoint: Checkpoint, experiment: Experiment) -> nn.Module:
-    model = _typed_as(checkpoint, build_model(runner_of(experiment, seed=0)))
+def _restored(checkpoint: Checkpoint, runner: TaskRunner) -> nn.Module:
+    model = _typed_as(checkpoint, build_model(runner))
     restore(checkpoint, rng=False, model=model)
     return model.eval()
 

@@ -4,12 +4,11 @@ import dataclasses
 from pathlib import Path
 
 from treefold.checkpoints import CheckpointStore
-from treefold.lab.experiments.catalogue import find_experiment
+from treefold.lab.experiments.catalogue import FAMILIES, find_experiment
 from treefold.lab.experiments.loading import experiment_of
 from treefold.lab.experiments.recipe import OPEN_ENDED, Experiment
 from treefold.lab.experiments.trainer import CHECKPOINTS
 from treefold.lab.runs import Record, as_json, locked
-from treefold.lab.tasks import YourGraphs
 
 _EPOCHS = "training.epochs"
 
@@ -60,7 +59,9 @@ def _replanned(record: Record, planned: Experiment) -> Record:
     begun = dataclasses.replace(
         record, recipe=as_json(planned.recipe()), status="running", error=None
     )
-    if planned.task.name == YourGraphs.name:  # a comparison has a budget in place of a preset
+    if (
+        planned.task.name in FAMILIES["your graphs"].tasks
+    ):  # a comparison has a budget in place of a preset
         return dataclasses.replace(begun, preset="1 epoch" if epochs == 1 else f"{epochs} epochs")
     others.pop(_EPOCHS, None)
     (preset,) = find_experiment(record.name, record.preset)

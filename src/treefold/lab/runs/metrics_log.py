@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from treefold.atomic import append_durably, storage_errors, write_atomically
 
@@ -87,18 +87,19 @@ class TensorBoardLog:
     """Writes a run's metrics as TensorBoard events; does nothing if tensorboard is missing."""
 
     def __init__(self, folder: Path, epochs_done: int = 0) -> None:
-        self._writer, self._folder = None, folder / "tensorboard"
-        if find_spec("tensorboard") is not None:
-            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  (optional)
-
-            # Events of epochs that will be run again are hidden.
-            self._writer = SummaryWriter(self._folder, purge_step=epochs_done + 1)
+        self._folder, self._first_step = folder / "tensorboard", epochs_done + 1
+        self._writer: Any = None  # made with the first numbers: it takes a second to import
 
     def append(self, row: Mapping[str, float | int]) -> None:
         """One epoch's numbers."""
-        if self._writer is None:
+        if find_spec("tensorboard") is None:
             return
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  (optional)
+
         with storage_errors(self._folder):
+            if self._writer is None:
+                # Events of epochs that will be run again are hidden.
+                self._writer = SummaryWriter(self._folder, purge_step=self._first_step)
             for name, value in row.items():
                 if name != "epoch":
                     self._writer.add_scalar(name.replace(":", "/"), value, row["epoch"])
