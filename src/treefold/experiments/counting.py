@@ -9,7 +9,7 @@ states of the training sets, and counters that it can do without are dropped.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -60,13 +60,14 @@ class CountingNetwork(nn.Module):
         channels = recipe.num_each * sum(map(sum, recipe.kinds))
         self.recipe = recipe
         self.operator = FiniteCounters(channels, recipe.kinds)
+        embedding = nn.Linear(2 * bits, recipe.width, bias=False)
+        nn.init.normal_(embedding.weight, std=bits**-0.5)
         self.encoder = nn.Sequential(
-            nn.Linear(2 * bits, recipe.width, bias=False),
+            embedding,
             nn.Linear(recipe.width, recipe.width),
             nn.GELU(),
             nn.Linear(recipe.width, channels),
         )
-        nn.init.normal_(self.encoder[0].weight, std=bits**-0.5)
         self.decoder = _decoder(channels, recipe.width, answer_bits)
         is_one = to_bits(torch.arange(2**bits), bits).to(torch.get_default_dtype())
         self.register_buffer("digits", torch.cat([1 - is_one, is_one], 1), persistent=False)
@@ -192,16 +193,16 @@ def finish(network: CountingNetwork, counts: Tensor, bits: Tensor) -> None:
         states = fold_counts(network.operator, network.table(), counts)
     rows = torch.cat([states.round(), bits], 1).to(torch.int8).unique(dim=0).to(states.dtype)
     states, bits = rows[:, :channels], rows[:, channels:]
-    network.decoder = _decoder(channels, recipe.width, bits.shape[1])
-    weight = network.decoder[0].weight
+    network.decoder = decoder = _decoder(channels, recipe.width, bits.shape[1])
+    weight = cast(nn.Linear, decoder[0]).weight
     owner = _counter_of_channel(network.operator)
-    optimizer = torch.optim.Adam(network.decoder.parameters())
+    optimizer = torch.optim.Adam(decoder.parameters())
     for step in range(recipe.decoder_steps):
         part = step / recipe.decoder_steps
         for group in optimizer.param_groups:
             group["lr"] = 3e-3 * min(1.0, step / 50, 4 * (1 - part)) + 1e-5
         chosen = torch.randint(0, len(states), (1024,))
-        loss = F.binary_cross_entropy_with_logits(network.decoder(states[chosen]), bits[chosen])
+        loss = F.binary_cross_entropy_with_logits(decoder(states[chosen]), bits[chosen])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -239,12 +240,16 @@ def _counted_to_an_end(shares: tuple[Tensor, ...], counts: Tensor) -> list[Tenso
     # Coefficients of log(1 + r1 z + r2 z² + ...), times their power; then back.
     logs = list[Tensor]()
     for k, ratio in enumerate(ratios, 1):
-        logs.append(k * ratio - sum((logs[j - 1] * ratios[k - j - 1] for j in range(1, k)), 0.0))
+        log = k * ratio
+        for j in range(1, k):
+            log = log - logs[j - 1] * ratios[k - j - 1]
+        logs.append(log)
     sums = [counts @ log for log in logs]
     none = (counts @ first.log()).exp()
     series = [torch.ones_like(none)]
     for k in range(1, len(sums) + 1):
-        series.append(sum(sums[j - 1] * series[k - j] for j in range(1, k + 1)) / k)
+        terms = [sums[j - 1] * series[k - j] for j in range(1, k + 1)]
+        series.append(torch.stack(terms).sum(0) / k)
     made = [none * term for term in series]
     return [*made, 1 - torch.stack(made).sum(0)]
 
@@ -278,7 +283,8 @@ def _batches(weight: Tensor, batch_size: int) -> tuple[Tensor, ...]:
     """All indices once: half of them evenly drawn, half by weight."""
     half = len(weight) // 2
     drawn = torch.multinomial(weight, half, replacement=True)
-    return torch.stack([torch.randperm(len(weight))[:half], drawn], 1).flatten().split(batch_size)
+    mixed = torch.stack([torch.randperm(len(weight))[:half], drawn], 1).flatten()
+    return tuple(mixed.split(batch_size))
 
 
 @torch.no_grad()
