@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from math import inf
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -19,6 +20,7 @@ from treefold.finite import (
     close,
     fingerprint,
 )
+from treefold.lab.experiments.counting import CountingNetwork
 from treefold.lab.networks import SetNetwork
 from treefold.lab.tasks import SetTask, from_bits
 from treefold.operators import FiniteCounters, FiniteSelection
@@ -44,7 +46,6 @@ def certify_network(
     Answers are read off in float64; the certificate's margin is how far the numbers that become
     codes and answers are clear of what rounding can do to them in float32.
     """
-    began = time.monotonic()
     model.eval()
     aggregator = cast(LCMAggregation, model.aggregator)
     op = aggregator.operator
@@ -56,6 +57,38 @@ def certify_network(
     if not op.hard:
         raise ValueError("its states are still soft: the run has not come to where they are hard")
     elements, clear = _elements(model, aggregator, op)
+    return _proved(model, op, elements, clear, task, grade, limit, watch, about)
+
+
+def certify_counting(
+    model: CountingNetwork,
+    task: SetTask,
+    grade: Grade = "tree",
+    limit: int = 60_000,
+    watch: Watch = lambda known, left: None,
+    **about: Any,
+) -> Proved:
+    """The same for a network that has learned what to count; its elements are whole numbers."""
+    model.eval()
+    if (model.settled < 0).any():
+        raise ValueError("what its values count is still learned; train it to the end")
+    model.operator.anneal(hard=True)
+    return _proved(model, model.operator, model.table(), inf, task, grade, limit, watch, about)
+
+
+@torch.no_grad()
+def _proved(
+    model: SetNetwork | CountingNetwork,
+    op: FiniteCounters | FiniteSelection,
+    elements: Tensor,
+    clear: float,
+    task: SetTask,
+    grade: Grade,
+    limit: int,
+    watch: Watch,
+    about: dict[str, Any],
+) -> Proved:
+    began = time.monotonic()
     finite = close(op, elements, limit, trees=grade == "tree", watch=watch)
     logits = bounded(model.decoder, cast(Tensor, finite.codes)[1:])
     finite = finite.answering(lambda codes: from_bits(logits.value > 0))
