@@ -167,7 +167,7 @@ def certify_run(path: Path, grade: str, limit: int, out: Path | None) -> Path:
     record = Record.read(run_of(path))
     experiment = experiment_of(record)
     require_one_of(GRADES, grade, "grade")
-    model = model_at(_last_checkpoint(path), experiment).float()
+    model = model_at(_last_checkpoint(path), runner_of(experiment, record.seed)).float()
     if not isinstance(model, SetNetwork):
         raise ValueError(f"{record.name} is not about multisets of integers; expected a set task")
     about = {"run": record.name, "seed": record.seed, "recipe": record.recipe, "limit": limit}
@@ -185,7 +185,9 @@ def verify_certificate(file: Path, path: Path) -> None:
     kept = Certificate.load(file)
     record = Record.read(run_of(path))
     experiment = experiment_of(record)
-    model = cast(SetNetwork, model_at(_last_checkpoint(path), experiment).float())
+    model = cast(
+        SetNetwork, model_at(_last_checkpoint(path), runner_of(experiment, record.seed)).float()
+    )
     found = certify_network(
         model, experiment.task, kept.grade, kept.about["limit"], _print_progress, **kept.about
     ).certificate
