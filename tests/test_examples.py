@@ -17,7 +17,7 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 MINIATURE = {
     "drop_in.py": ["--steps", "100"],
     "large_set.py": ["--elements", "70000", "--width", "4"],
-    "living_graph.py": ["--users", "200", "--edges", "2000", "--width", "4"],
+    "changing_graph.py": ["--users", "200", "--edges", "2000", "--width", "4"],
     "events_on_ray.py": ["--events", "2000", "--users", "100"],
     "zinc.py": ["--data", "DATA", "--epochs", "20"],
 }
@@ -86,7 +86,7 @@ CLAIMS = {
     "events_on_ray.py": most_users_are_answered_rightly,
     "export_onnx.py": onnx_runtime_agrees_with_torch,
     "large_set.py": stream_and_gradient_have_the_same_answer,
-    "living_graph.py": updates_are_a_fold_from_scratch,
+    "changing_graph.py": updates_are_a_fold_from_scratch,
     "own_operator.py": the_operator_is_commutative_and_not_associative,
     "same_answer.py": only_pyg_s_answer_moves,
     "zinc.py": the_error_falls,
