@@ -61,7 +61,7 @@ def _replanned(record: Record, planned: Experiment) -> Record:
     )
     if (
         planned.task.name in FAMILIES["your graphs"].tasks
-    ):  # a comparison has a budget in place of a preset
+    ):  # with a budget, no preset
         return dataclasses.replace(begun, preset="1 epoch" if epochs == 1 else f"{epochs} epochs")
     others.pop(_EPOCHS, None)
     (preset,) = find_experiment(record.name, record.preset)
