@@ -1,5 +1,7 @@
 """A recurrent cell along ragged groups as an ONNX GRU or LSTM over groups padded to one length."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -34,7 +36,7 @@ def onnx_chain(
         _reordered(part, kind, channels)
         for part in cell.rnn.all_weights[0]  # type: ignore[union-attr, index]
     )
-    attributes: dict[str, int] = {"hidden_size": channels}
+    attributes: dict[str, Any] = {"hidden_size": channels}
     if kind == "gru":
         attributes["linear_before_reset"] = 1
     outputs = torch.onnx.ops.symbolic_multi_out(

@@ -1,6 +1,6 @@
 """Nodes of a static fold with their children's children: where associativity can be asked for."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -30,17 +30,20 @@ def static_triples(plan: StaticPlan, fold: StaticFold) -> StaticTriples | None:
     if not others:
         return None
     below = [state_rows(part, plan.pair_of) for part in (first.left, first.right)]
-    is_node, parts = plan.is_pair, []
+    is_node: Tensor = plan.is_pair
+    parts = []
     for level in others:
         count = level.is_live.shape[0]
         left_first, right_first = merging_neighbours(below[0], count)
         left_second, right_second = merging_neighbours(below[1], count)
-        is_left, is_right = merging_neighbours(is_node, count)
+        is_left, is_right = (cast(Tensor, part) for part in merging_neighbours(is_node, count))
         live = level.is_live
         children = (level.left, level.right, left_first, left_second, right_first, right_second)
         parts.append((*children, is_left & live, is_right & live))
         below, is_node = [level.left, level.right], live
-    left, right, a, b, c, d, is_left, is_right = (
-        map_state(lambda *states: torch.cat(states), *states) for states in zip(*parts, strict=True)
-    )
-    return StaticTriples(left, right, (a, b), (c, d), is_left, is_right)
+    joined = [
+        map_state(lambda *each: torch.cat(each), *states) for states in zip(*parts, strict=True)
+    ]
+    left, right, a, b, c, d = joined[:6]
+    masks = cast(Tensor, joined[6]), cast(Tensor, joined[7])
+    return StaticTriples(left, right, (a, b), (c, d), *masks)

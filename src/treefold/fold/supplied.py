@@ -40,7 +40,9 @@ def supply(plan: TreePlan, groups: Groups) -> SuppliedPlan:
     """Put a plan over these groups into that form."""
     device = groups.sizes.device
     num_levels = -(-max(plan.depth, 1) // LEVELS_AT_ONCE) * LEVELS_AT_ONCE
-    levels, counts, before = [], [], 0
+    levels: list[tuple[Tensor, Tensor]] = []
+    counts: list[int] = []
+    before = 0
     for level in plan.levels:
         take = torch.arange(level.num_rows, device=device) if level.take is None else level.take
         # The pool has spare nodes between what was made and what waits.
@@ -94,11 +96,12 @@ def supplied_triples(plan: SuppliedPlan, fold: StaticFold) -> StaticTriples:
     (level,) = fold.levels
     is_node = (plan.children >= first) & plan.is_live.unsqueeze(1)
     below = (plan.children - first).clamp(min=0)
-    parts = [
+    of_left, of_right = (
         (state_rows(level.left, below[:, side]), state_rows(level.right, below[:, side]))
         for side in (0, 1)
-    ]
-    return StaticTriples(level.left, level.right, *parts, is_node[:, 0], is_node[:, 1])
+    )
+    masks = is_node[:, 0], is_node[:, 1]
+    return StaticTriples(level.left, level.right, of_left, of_right, *masks)
 
 
 def _longer(places: Tensor, by: int) -> Tensor:

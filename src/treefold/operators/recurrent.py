@@ -39,7 +39,7 @@ class RecurrentCell(nn.Module, ABC):
         """Reset all parameters; the initial state becomes zero."""
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.at_hand = tuple(self.parameters())  # on another device they are other objects
         return self
 
