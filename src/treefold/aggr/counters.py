@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from treefold.aggr.base import checked_channels
 from treefold.aggr.lcm import LCMAggregation
 from treefold.operators import FiniteCounters
 
@@ -25,6 +26,6 @@ def finite_counters(
 
     Each row goes through a linear map to the logits of what it counts.
     """
-    state_channels = channels if state_channels is None else state_channels
+    state_channels = checked_channels(channels) if state_channels is None else state_channels
     operator = FiniteCounters(state_channels, kinds)
     return LCMAggregation(state_channels, operator, project=_Logits(channels, state_channels))

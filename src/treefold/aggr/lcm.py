@@ -225,6 +225,8 @@ class LCMAggregation(RaggedAggregation):
         if self.project is None:
             require_channels(x, self.channels)
             return self._coded(TableRows.of(cast(Tensor | TableRows, x)))
+        if isinstance(self.project, nn.Linear):
+            require_channels(x, self.in_channels)
         x = TableRows.of(cast(Tensor | TableRows, x))
         made = replace(x, table=self.project(x.table))
         require_channels(made, self.channels)
