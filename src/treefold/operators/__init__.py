@@ -7,6 +7,7 @@ from treefold.operators.binary_gru import BinaryGRU
 from treefold.operators.binary_gru_loops import kernels_in_use
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
+from treefold.operators.engine.building import CannotBuild, compile_kernels
 from treefold.operators.gated_selection import GatedSelection
 from treefold.operators.one_thread import is_small, one_thread
 from treefold.operators.operator import HALF_TYPES, Operator, reset_parts
@@ -32,6 +33,7 @@ __all__ = [
     "OPERATORS",
     "BinaryGRU",
     "BinaryMLP",
+    "CannotBuild",
     "Conjugated",
     "CouplingFlow",
     "GatedSelection",
@@ -40,6 +42,7 @@ __all__ = [
     "RecurrentGRU",
     "RecurrentLSTM",
     "Symmetrized",
+    "compile_kernels",
     "is_small",
     "kernels_in_use",
     "one_thread",
