@@ -7,7 +7,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from trees import BRACKETINGS, normal, seeded, weighted
 
 from treefold.fold import TableRows, fold_levels, plan_tree, tree_fold
-from treefold.operators import GatedSelection
+from treefold.operators import GatedSelection, release
 from treefold.operators.engine import folding
 from treefold.operators.engine.folding import can_fold, why_not
 
@@ -269,5 +269,5 @@ def test_memory_that_is_used_again_is_nobodys():
             op, normal(TOTAL, CHANNELS, seed=9).requires_grad_(), plan
         ).groups.sum().backward()
     assert all(torch.equal(*pair) for pair in zip(first, kept, strict=True))
-    torch.ops.treefold.release()
+    release()
     assert all(torch.equal(*pair) for pair in zip(first, kept, strict=True))

@@ -70,10 +70,17 @@ def why_not() -> str | None:
         for operation in _COMPILED:
             _register(operation)
     except (CannotBuild, OSError) as error:
-        _log.warning("treefold: folds run in plain torch: %s", error)
-        return str(error)
+        reason = "; ".join(str(each) for each in (error, error.__cause__) if each)
+        _log.warning("treefold: folds run in plain torch: %s", reason)
+        return reason
     _log.info("folds run compiled for %s", capability())
     return None
+
+
+def release_memory() -> None:
+    """Give the memory that compiled folds keep, and nobody uses, back to the system."""
+    if why_not.cache_info().currsize and why_not() is None:
+        torch.ops.treefold.release()
 
 
 def can_fold(rows: Tensor, parameters: Parameters) -> bool:
