@@ -15,6 +15,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e ".[dev]"
+	-$(BIN)/treefold compile-kernels  # without a compiler, folds run in plain torch
 	touch $@
 
 # For every-day work: style, types, and the claims about laws, folds and operators.

@@ -7,6 +7,7 @@ from treefold.fold import TableRows, fold_levels, plan_tree, tree_fold, tree_red
 from treefold.operators import BinaryGRU
 from treefold.operators.binary_gru_torch import TorchLoops
 from treefold.operators.binary_gru_work import Work
+from treefold.operators.engine.folding import why_not
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1, 13]
 TOTAL = sum(RAGGED)
@@ -51,8 +52,12 @@ def plan(request):
     return plan_tree(RAGGED, request.param, seeded())
 
 
-@pytest.fixture(params=["compiled", "in torch"])
+@pytest.fixture(params=["in C++", "by numba", "in torch"])
 def _loops(request, monkeypatch):
+    if request.param != "in C++":
+        monkeypatch.setattr("treefold.operators.binary_gru.can_fold", lambda *_: False)
+    elif why_not() is not None:
+        pytest.skip(f"nothing is compiled: {why_not()}")
     if request.param == "in torch":
         monkeypatch.setattr("treefold.operators.binary_gru_loops.compiled_loops", lambda: None)
 
@@ -147,6 +152,7 @@ def test_a_gradient_that_cannot_be_multiplied_any_more_is_an_error(op, monkeypat
 @pytest.mark.parametrize("chunk", [1, 20, 50])
 def test_it_makes_no_difference_where_runs_are_cut(op, layout, plan, chunk, monkeypatch):
     monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", chunk)
+    monkeypatch.setattr("treefold.operators.engine.folding.CHUNK", chunk)
     assert_folds_agree(op, layout, plan)
 
 
@@ -255,6 +261,7 @@ def test_without_a_gradient_to_come_the_answer_is_the_same(
     op, layout, plan, chunk, dtype, monkeypatch
 ):
     monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", chunk)
+    monkeypatch.setattr("treefold.operators.engine.folding.CHUNK", chunk)
     _, x = source_and_rows(layout, dtype)
     op = op.to(dtype)
     with torch.no_grad():

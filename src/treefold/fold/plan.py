@@ -104,6 +104,20 @@ class TreePlan:
             pool = torch.cat([nodes, waiting]) if level.num_waiting else nodes
         return torch.cat(met) if met else self.leaves.new_zeros(0, 2)
 
+    @cached_property
+    @lasting
+    def starts_of_levels(self) -> Int[Tensor, " levels 2"]:
+        """Each level's number of pairs, and where they begin in [leaves, nodes].
+
+        They are neighbours from there on; -1 if they are not, but the `children` of their nodes.
+        """
+        made, start, rows = 0, 0, []
+        for level in self.levels:
+            rows.append((level.num_pairs, start if level.take is None else -1))
+            start = self.num_rows + made
+            made += level.num_pairs
+        return torch.tensor(rows, dtype=torch.int64, device=self.leaves.device).view(-1, 2)
+
     @classmethod
     def of_pairs(cls, num_pairs: int, device: torch.device | str = "cpu") -> "TreePlan":
         """Neighbouring rows meet, and that is all: nodes only, no groups."""

@@ -7,6 +7,7 @@ from treefold.operators.binary_gru import BinaryGRU
 from treefold.operators.binary_gru_loops import kernels_in_use
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
+from treefold.operators.engine.building import CannotBuild, compile_kernels
 from treefold.operators.finite_counters import FiniteCounters
 from treefold.operators.finite_selection import FiniteSelection
 from treefold.operators.gated_selection import GatedSelection
@@ -37,6 +38,7 @@ __all__ = [
     "OPERATORS",
     "BinaryGRU",
     "BinaryMLP",
+    "CannotBuild",
     "Conjugated",
     "CouplingFlow",
     "FiniteCounters",
@@ -49,6 +51,7 @@ __all__ = [
     "Symmetrized",
     "are_transforms_active",
     "autocast_device",
+    "compile_kernels",
     "is_small",
     "is_traced",
     "kernels_in_use",

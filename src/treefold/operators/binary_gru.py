@@ -19,6 +19,8 @@ from treefold.fold import (
 from treefold.operators.binary_gru_fold import fold_binary_gru
 from treefold.operators.binary_gru_loops import loops_for
 from treefold.operators.binary_gru_work import Parameters, Work
+from treefold.operators.engine import folding
+from treefold.operators.engine.folding import Compiled, can_fold, compiled, fold
 from treefold.operators.operator import HALF_TYPES, Operator
 from treefold.operators.plain_cells import gru_gates, gru_step
 from treefold.operators.transforms import are_transforms_active, autocast_device, is_traced
@@ -126,11 +128,14 @@ class BinaryGRU(Operator):
 
         groups: Tensor
         nodes: Tensor | None
-        if are_transforms_active():
+        precision = _multiplication_type(table)
+        if precision == state_type and can_fold(source, parameters):
+            leaves = source if rows is None else TableRows(source, rows)
+            groups, nodes = fold(BINARY_GRU, leaves, plan, parameters.identity, parameters[:4])
+        elif are_transforms_active():
             groups, nodes = plain(source, *parameters)
         else:
             tensors = (source, *parameters)
-            precision = _multiplication_type(table)
             keeps = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
             loops = loops_for(source, precision)
             work = Work(
@@ -175,6 +180,21 @@ class _PlainBinaryGRU:
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         return (gru_step(a, b, *self.parameters) + gru_step(b, a, *self.parameters)) / 2
+
+
+def _num_saved(parameters: folding.Parameters) -> int | torch.SymInt:
+    """Reset, update, new and hidden new, of both cells."""
+    hidden_bias = parameters[3]
+    assert hidden_bias is not None
+    return 8 * (hidden_bias.shape[0] // 3)
+
+
+def _combine(a: Tensor, b: Tensor, parameters: folding.Parameters, _: Sequence[float]) -> Tensor:
+    cell = [cast(Tensor, each) for each in parameters]
+    return (gru_step(a, b, *cell) + gru_step(b, a, *cell)) / 2
+
+
+BINARY_GRU = compiled(Compiled("binary_gru", 4, _num_saved, _combine))
 
 
 def _state_type(rows: Tensor) -> torch.dtype:

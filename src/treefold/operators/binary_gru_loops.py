@@ -9,6 +9,8 @@ from torch import Tensor
 
 from treefold.operators.binary_gru_torch import TorchLoops
 from treefold.operators.binary_gru_work import Parameters, Work
+from treefold.operators.engine.building import capability
+from treefold.operators.engine.folding import why_not
 
 
 @runtime_checkable
@@ -60,5 +62,7 @@ def compiled_loops() -> Loops | None:
 
 
 def kernels_in_use() -> str:
-    """The backend of folds on this CPU, with its version: `numba 0.68.1`, or `torch`."""
+    """The backend of folds on this CPU: `C++ for AVX512`, `numba 0.68.1`, or `torch`."""
+    if why_not() is None:
+        return f"C++ for {capability()}"
     return "torch" if compiled_loops() is None else f"numba {version('numba')}"

@@ -1,9 +1,10 @@
 """Gated selection: each channel is copied from one of the arguments, or newly written."""
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from treefold.fold import Fold, Rows, TableRows, TreePlan, fold_levels
+from treefold.operators.engine.folding import can_fold, fold
+from treefold.operators.gated_selection_fold import GATED_SELECTION, combine, stretched_gate
 from treefold.operators.operator import Operator
 from treefold.shapes import Float
 
@@ -46,22 +47,26 @@ class GatedSelection(Operator):
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
     ) -> Float[Tensor, " *n channels"]:
         """Combine `a` and `b`, row by row."""
-        # `hidden` holds the weights for a first and for a second argument, side by side.
-        a_first, a_second = self.hidden(a).chunk(2, -1)
-        b_first, b_second = self.hidden(b).chunk(2, -1)
-        ab, ba = F.gelu(a_first + b_second), F.gelu(b_first + a_second)
-        if self.select is None:
-            chosen = (a + b) / 2
-        else:
-            # `lerp` is exact at both ends. Under autocast, layers give another type of number.
-            chosen = torch.lerp(b, a, self._gate(self.select(ab - ba)).to(a.dtype))
-        if self.keep_and_new is None:
-            return chosen
-        keep, new = self.keep_and_new(ab + ba).to(a.dtype).chunk(2, -1)
-        return torch.lerp(new.tanh(), chosen, self._gate(keep))
+        return combine(a, b, self._parameters_of_fold(), (self.stretch,))
+
+    def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
+        """Fold every group: the same as `fold_levels(self, x, plan)`, faster where it can be."""
+        rows, parameters = x.table if isinstance(x, TableRows) else x, self._parameters_of_fold()
+        if not isinstance(rows, Tensor) or not can_fold(rows, [*parameters, self.identity]):
+            return fold_levels(self, x, plan)
+        if rows.shape[-1] != self.channels:
+            raise ValueError(
+                f"rows have shape {tuple(rows.shape)}; expected [n, ..., {self.channels}]"
+            )
+        folded = fold(GATED_SELECTION, x, plan, self.identity, parameters, self.stretch)
+        return Fold(*folded)
+
+    def _parameters_of_fold(self) -> list[Tensor | None]:
+        select, write = self.select, self.keep_and_new
+        return [
+            *(self.hidden.weight, self.hidden.bias, None if select is None else select.weight),
+            *((None, None) if write is None else (write.weight, write.bias)),
+        ]
 
     def _gate(self, x: Tensor) -> Tensor:
-        gate = x.sigmoid()
-        if not self.stretch:
-            return gate
-        return ((1 + 2 * self.stretch) * gate - self.stretch).clamp(0, 1)
+        return stretched_gate(x, self.stretch)

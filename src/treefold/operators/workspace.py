@@ -13,6 +13,8 @@ from math import prod
 import torch
 from torch import Tensor
 
+from treefold.operators.engine.folding import release_memory
+
 MAX_BYTES = 1 << 28
 """How much memory may be kept while nobody uses it; and more, until `release`, as long as all
 together is not more than has been in use at once. What was used last is kept first.
@@ -73,6 +75,7 @@ def release() -> None:
     with _lock:
         _idle.clear()
         _use.most = _use.now
+    release_memory()
 
 
 def _take(count: int, like: Tensor) -> Tensor:

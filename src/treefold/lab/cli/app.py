@@ -324,4 +324,12 @@ def compare(
         compare_aggregators(dataset, data, task, metric, plan, out, machine)
 
 
+@app.command(name="compile-kernels")
+def compile_kernels() -> None:
+    """Compile the folds for this machine, which their first use would do; prints where they are."""
+    from treefold.lab.cli.compiling import compile_folds
+
+    compile_folds()
+
+
 app.command(data_app)
