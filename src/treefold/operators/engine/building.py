@@ -131,7 +131,8 @@ def _build(library: Path, again: bool) -> None:
 def _compiler() -> str | None:
     from torch.utils import cpp_extension  # noqa: PLC0415 (slow to import)
 
-    return shutil.which(cpp_extension.get_cxx_compiler())
+    found: str | None = shutil.which(cpp_extension.get_cxx_compiler())
+    return found
 
 
 def _compile(made: Path) -> None:
