@@ -199,4 +199,4 @@ def test_runs_of_two_comparisons_are_not_mixed(folder):
 
 def test_without_a_finished_run_the_page_says_so(tmp_path):
     save(tmp_path, [run("sum", 0, 0.5, 1.0, status="stopped", error="SIGINT", metrics={})])
-    assert "nothing can be said yet" in write_page(tmp_path).page.read_text()
+    assert "there is nothing to report yet" in write_page(tmp_path).page.read_text()

@@ -59,9 +59,7 @@ def _replanned(record: Record, planned: Experiment) -> Record:
     begun = dataclasses.replace(
         record, recipe=as_json(planned.recipe()), status="running", error=None
     )
-    if (
-        planned.task.name in FAMILIES["your graphs"].tasks
-    ):  # with a budget, no preset
+    if planned.task.name in FAMILIES["your graphs"].tasks:  # with a budget, no preset
         return dataclasses.replace(begun, preset="1 epoch" if epochs == 1 else f"{epochs} epochs")
     others.pop(_EPOCHS, None)
     (preset,) = find_experiment(record.name, record.preset)
