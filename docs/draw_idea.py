@@ -1,4 +1,4 @@
-"""The pictures of the page on the idea: folds as trees, and what padding does to an answer.
+"""The pictures of the pages: folds as trees, what padding does to an answer, a finite monoid.
 
 python docs/draw_idea.py [FOLDER]
 """
@@ -16,6 +16,8 @@ from torch_geometric.nn import aggr as pyg
 
 import treefold
 from treefold.atomic import write_atomically
+from treefold.finite import close, minimize
+from treefold.lab.tasks import SET_TASKS
 
 matplotlib.use("Agg")
 STYLE = {
@@ -142,11 +144,33 @@ def padding_figure() -> Figure:
     return figure
 
 
+def monoid_figure() -> Figure:
+    """All products of the smallest monoid that knows the second smallest of 0, 1, 2 and 3."""
+    task = SET_TASKS["second-minimum"](bits=2)
+    exact = close(task.monoid, task.encode(torch.arange(4))).answering(task.answer)
+    monoid = minimize(exact).monoid
+    names = [" ".join(map(str, sorted(monoid.word(element)))) for element in range(len(monoid))]
+    figure = Figure(figsize=(6.4, 5.6))
+    axes = figure.subplots()
+    axes.imshow(monoid.decode(monoid.table[1:, 1:]), cmap="Blues", vmin=-1, vmax=6)
+    for row, products in enumerate(monoid.table[1:, 1:].tolist()):
+        for column, product in enumerate(products):
+            axes.text(column, row, names[product], ha="center", va="center")
+    places = range(len(monoid) - 1)
+    axes.set_xticks(places, names[1:])
+    axes.set_yticks(places, names[1:])
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.set_xlabel("the darker, the larger the second smallest")
+    return figure
+
+
 FIGURES = {
     "fold-list": list_figure,
     "fold-tree": tree_figure,
     "brackets": bracketing_figure,
     "padding": padding_figure,
+    "finite-monoid": monoid_figure,
 }
 
 

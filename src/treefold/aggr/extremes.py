@@ -13,6 +13,8 @@ from torch import Tensor
 from torch_geometric.nn import aggr as pyg
 from torch_geometric.utils import scatter
 
+from treefold.operators import are_transforms_active
+
 Extreme = Literal["max", "min"]
 
 
@@ -34,6 +36,9 @@ class ExtremeAggregation(pyg.Aggregation):  # type: ignore[misc]
         """One row per group."""
         self.assert_index_present(index)
         rows = x.movedim(dim, 0)
+        if are_transforms_active():  # forward-mode AD knows plain operations
+            plain: Tensor = scatter(rows, index, 0, dim_size, self.extreme)
+            return plain.movedim(0, dim)
         out: Tensor = _ExtremeOfGroups.apply(rows, index, dim_size, self.extreme)  # type: ignore[no-untyped-call]
         return out.movedim(0, dim)
 

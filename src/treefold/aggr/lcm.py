@@ -227,6 +227,7 @@ class LCMAggregation(RaggedAggregation):
             return self._coded(TableRows.of(cast(Tensor | TableRows, x)))
         if isinstance(self.project, nn.Linear):
             require_channels(x, self.in_channels)
+            require_type(x, self.project)
         x = TableRows.of(cast(Tensor | TableRows, x))
         made = replace(x, table=self.project(x.table))
         require_channels(made, self.channels)
@@ -234,7 +235,10 @@ class LCMAggregation(RaggedAggregation):
 
     def _coded(self, x: TableRows) -> TableRows:
         code = getattr(self.operator, "code", None)
-        return x if code is None else replace(x, table=code(x.table))
+        if code is None:
+            return x
+        require_type(x, self.operator)
+        return replace(x, table=code(x.table))
 
     def extra_repr(self) -> str:
         """The options that are not the default, for `print(aggregator)`."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from treefold.algebra import Monoid, State, take
+from treefold.algebra import Monoid, State, take, tensors_of
 from treefold.atomic import write_atomically
 from treefold.finite.closure import close
 from treefold.finite.laws import SHOWN, products_of
@@ -161,7 +161,7 @@ def certify(
         wrong,
         tuple(examples),
         round(time.monotonic() - began, 3),
-        codes=_digest([*_tensors(finite.codes), finite.answers]),
+        codes=_digest([*tensors_of(finite.codes), finite.answers]),
         about=about,
     )
 
@@ -210,10 +210,6 @@ def _products(
     for start, rows in products_of(finite, op):
         left = classes[start : start + len(rows)]
         yield _Products(start, rows, exact(left[:, None], classes[None]), False)
-
-
-def _tensors(state: State) -> list[Tensor]:
-    return [state] if isinstance(state, Tensor) else [t for part in state for t in _tensors(part)]
 
 
 def _digest(tensors: list[Tensor], names: list[str] | None = None) -> str:

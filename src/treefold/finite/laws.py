@@ -82,12 +82,6 @@ def products_of(finite: FiniteMonoid, op: Monoid | None) -> Iterator[tuple[int, 
         yield from product_rows(op, finite)
 
 
-def walk(finite: FiniteMonoid, a: Tensor, b: Tensor) -> Tensor:
-    """Where `a` comes to along the values of `b`, step by step."""
-    walking = FiniteMonoid(finite.codes, finite.values, finite.steps, finite.left, finite.right)
-    return walking(a, b)
-
-
 def _swaps(finite: FiniteMonoid) -> tuple[int, int, list[str]]:
     broken, examples = 0, list[str]()
     many = len(finite.values)
@@ -108,14 +102,14 @@ def _swaps(finite: FiniteMonoid) -> tuple[int, int, list[str]]:
 
 
 def _walked(finite: FiniteMonoid, start: int, height: int) -> Tensor:
-    a = torch.arange(start, start + height)[:, None]
-    return walk(finite, a, torch.arange(len(finite))[None])
+    everything = torch.arange(len(finite))
+    return finite.walk(everything[start : start + height, None], everything[None])
 
 
 def _pair(finite: FiniteMonoid, a: int, b: int, product: int) -> str:
     one, listed = (finite.tree(a), finite.tree(b)), finite.tree(a)
     for value in finite.word(b):
         listed = (listed, value)
-    end = int(walk(finite, torch.tensor(a), torch.tensor(b)))
+    end = int(finite.walk(torch.tensor(a), torch.tensor(b)))
     was = f"element {product}" if product >= 0 else "none of the elements"
     return f"{spelled(one)} is {was}, but {spelled(listed)} is element {end}"

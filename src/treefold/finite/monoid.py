@@ -63,6 +63,10 @@ class FiniteMonoid:
         """Look up the products of two stacks of elements."""
         if self.table is not None:
             return self.table[a.long(), b.long()].to(a.dtype)
+        return self.walk(a, b)
+
+    def walk(self, a: Tensor, b: Tensor) -> Tensor:
+        """Where `a` comes to along the values of `b`, step by step."""
         a, b = torch.broadcast_tensors(a, b)
         at, words = a.long(), self._words
         for letter in words.T:

@@ -126,7 +126,7 @@ def test_another_platform_has_plain_torch(monkeypatch):
 def test_where_nothing_can_be_loaded_torch_folds_and_one_line_says_why(tmp_path, compiler, kind):
     compiler(code=1 if kind == "failing compiler" else 0)
     compiled_by = str(tmp_path / "none") if kind == "no compiler" else os.environ["CXX"]
-    out, err = run(FOLDING, CXX=compiled_by, TREEFOLD_CACHE=str(tmp_path / "mine")).communicate()
+    out, err = run(FOLDING, CXX=compiled_by, TREEFOLD_KERNELS=str(tmp_path / "mine")).communicate()
     assert out.strip() == "torch.Size([1, 4]) True"
     said = [line for line in err.splitlines() if line.startswith("treefold WARNING")]
     reasons = {
@@ -140,7 +140,7 @@ def test_where_nothing_can_be_loaded_torch_folds_and_one_line_says_why(tmp_path,
 
 def test_importing_builds_nothing(tmp_path):
     out, err = run(
-        "import treefold.operators", CXX="/bin/false", TREEFOLD_CACHE=str(tmp_path / "mine")
+        "import treefold.operators", CXX="/bin/false", TREEFOLD_KERNELS=str(tmp_path / "mine")
     ).communicate()
     assert (out, err) == ("", "")
     assert not (tmp_path / "mine").exists()

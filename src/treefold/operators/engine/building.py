@@ -43,10 +43,10 @@ def capability() -> str:
 
 
 def cache_folder() -> Path:
-    """Where libraries are kept: below `TREEFOLD_CACHE`, or the user's cache."""
-    given = os.environ.get("TREEFOLD_CACHE")
+    """Where libraries are kept: below `TREEFOLD_KERNELS`, or the user's cache."""
+    given = os.environ.get("TREEFOLD_KERNELS")
     if given:
-        return Path(given) / "engine"
+        return Path(given)
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "treefold" / "engine"
 
@@ -83,7 +83,7 @@ def _private(folder: Path) -> Path:
     if state.st_uid != os.getuid() or state.st_mode & 0o022:
         raise CannotBuild(
             f"others may write to {folder}; expected a folder of your own (chmod go-w), or another "
-            "one in TREEFOLD_CACHE"
+            "one in TREEFOLD_KERNELS"
         )
     return folder
 
