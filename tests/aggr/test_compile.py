@@ -156,7 +156,16 @@ def assert_compiles(model):
 OPTIONS = {"gated-selection-general": {"bracketing": "balanced", "consistency": 0.0}}
 
 
-@every
+COMPILED = [
+    # PNA's answer is twelve times as wide as the layer after it here; finite operators search and
+    # round in ways that torch.compile cannot see through yet, as the page on compiling says.
+    name
+    for name in NAMES
+    if name not in ("pna", "finite-selection", "finite-counters")
+]
+
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_a_network_is_one_graph_and_gives_the_answers_of_eager(name):
     assert_compiles(sage(name, **OPTIONS.get(name, {})))
 
@@ -224,7 +233,7 @@ def test_exact_monoids_are_one_graph(monoid):
     assert backend.graphs == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", COMPILED)
 def test_an_exported_network_runs_on_graphs_of_other_sizes(name):
     model, dynamic = sage(name).eval(), torch.export.Dim.DYNAMIC
     exported = torch.export.export(

@@ -234,7 +234,8 @@ def test_gradients_of_plain_rows_are_copied_and_not_added_one_by_one(name, train
         out = module(x, index)
     with Additions() as additions:
         out.square().sum().backward()
-    assert len(X) not in additions.num_rows
+    # Maxima hand on one leaf to many nodes: there gradients have to be added.
+    assert len(X) not in additions.num_rows or name == "conjugated-max"
     assert x.grad.isfinite().all()
 
 

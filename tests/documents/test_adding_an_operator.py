@@ -56,7 +56,7 @@ def package(tmp_path_factory):
     )
     first = next(block for block in blocks_of(PAGE) if block.language == "python")
     (copy / "operators" / "gated_sum.py").write_text(first.text)
-    for name in ("operators/__init__.py", "aggregators/registry.py"):
+    for name in ("operators/__init__.py", "aggr/registry.py"):
         follow(copy / name, shown(f"src/treefold/{name}"))
     return folder
 

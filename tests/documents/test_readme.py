@@ -27,7 +27,7 @@ def test_the_readme_s_commands_run(tmp_path):
 
 def test_the_oldest_torch_that_may_be_installed_is_the_one_that_is_tested():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    oldest = dict(re.match(r"(\w+)>=([\d.]+)", each).groups() for each in declared)
+    oldest = dict(re.match(r"([\w-]+)>=([\d.]+)", each).groups() for each in declared)
     pinned = (ROOT / "constraints.txt").read_text().replace("torch-geometric", "torch_geometric")
     for package in ("torch", "torch_geometric"):
         assert re.search(rf"^{package}=={re.escape(oldest[package])}\.\d+$", pinned, re.MULTILINE)
