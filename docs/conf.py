@@ -43,10 +43,9 @@ toc_object_entries_show_parents = "hide"
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(torch|torch_geometric|jaxtyping|numpy|pyarrow|ray|collections|pathlib|abc)\..*"),
-    ("py:.*", r"(Tensor|optional|list\[dict\[str)"),
+    ("py:.*", r"(contextlib|ssl)\..*"),
+    ("py:.*", r"(Tensor|Tree|P|optional|TaskRunner|((list\[)?dict|tuple)\[str)"),
     # Inner types, which nobody makes by hand.
-    ("py:.*", r"treefold\.(checkpoints\.Checkpoint|sharded\.\w+\.(Chunk|Targets))"),
-    ("py:.*", r"treefold\.(comparing\.(examples|network)|models\.\w+_layers)\.\w+"),
-    ("py:.*", r"treefold\.lab\.report\.\w+\.\w+"),
-    ("py:.*", r"treefold\.(tasks\.realworld\.\w+|training\.world)\.\w+"),
+    ("py:.*", r"treefold\.(checkpoints\.Checkpoint|distributed\.\w+\.(Chunk|Targets))"),
+    ("py:.*", r"treefold\.(lab|fold\._inference)\..*"),
 ]

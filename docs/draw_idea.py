@@ -152,7 +152,7 @@ def monoid_figure() -> Figure:
     names = [" ".join(map(str, sorted(monoid.word(element)))) for element in range(len(monoid))]
     figure = Figure(figsize=(6.4, 5.6))
     axes = figure.subplots()
-    axes.imshow(monoid.decode(monoid.table[1:, 1:]), cmap="Blues", vmin=-1, vmax=6)
+    axes.imshow(monoid.decode(monoid.table[1:, 1:]).numpy(), cmap="Blues", vmin=-1, vmax=6)
     for row, products in enumerate(monoid.table[1:, 1:].tolist()):
         for column, product in enumerate(products):
             axes.text(column, row, names[product], ha="center", va="center")

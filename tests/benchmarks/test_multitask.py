@@ -57,7 +57,7 @@ def test_the_network_is_that_of_the_papers_wide_row():
 
 
 def test_an_epoch_has_a_batch_of_every_size_the_largest_first():
-    data = Training("treefold", SMALL).routine.train()
+    data = Training("treefold", SMALL).runner.train()
     batches = one_of_each_size(data, Case(batch_size=4))
     assert [batch.sizes.unique().tolist() for batch in batches] == [[n] for n in range(24, 14, -1)]
     assert {len(batch) for batch in batches} == {4}
@@ -66,7 +66,7 @@ def test_an_epoch_has_a_batch_of_every_size_the_largest_first():
 
 
 def test_a_case_may_have_graphs_of_one_size():
-    data = Training("treefold", SMALL).routine.train()
+    data = Training("treefold", SMALL).runner.train()
     batches = one_of_each_size(data, Case(batch_size=512, sizes=(15,)))
     assert [batch.sizes.tolist() for batch in batches] == [[15] * 8]
     assert epoch_size(data, batches) == 8
