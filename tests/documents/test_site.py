@@ -115,7 +115,7 @@ def test_the_figures_of_the_results_are_drawn(site, tmp_path):
 
 @browser
 @pytest.mark.parametrize(
-    ("words", "page"), [("associativity", "idea.html"), ("sharded_reduce", "api/sharded.html")]
+    ("words", "page"), [("associativity", "idea.html"), ("sharded_reduce", "api/distributed.html")]
 )
 def test_search_finds_pages_and_names(site, tmp_path, words, page):
     dom = seen(site, f"search.html?q={words}", tmp_path)
