@@ -156,9 +156,11 @@ def assert_compiles(model):
 OPTIONS = {"gated-selection-general": {"bracketing": "balanced", "consistency": 0.0}}
 
 
+IN_SHORT = ("sum", "max", "gru", "binary-gru", "gated-selection")
+"""One name of each code path; the others take minutes, and `make test-all` runs them."""
 COMPILED = [
-    # PNA's answer is twelve times as wide as the layer after it here; finite operators search and
-    # round in ways that torch.compile cannot see through yet, as the page on compiling says.
+    # PNA's answer is twelve times as wide as the layer after it here; what the others do cannot be
+    # seen through yet, as the page on compiling says.
     name
     for name in NAMES
     if name not in ("pna", "finite-selection", "finite-counters")
@@ -217,6 +219,7 @@ MONOID_CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("monoid", MONOID_CASES, ids=repr)
 def test_exact_monoids_are_one_graph(monoid):
     module, backend = MonoidAggregation(monoid), CountingBackend()
@@ -268,7 +271,7 @@ def test_tensors_on_the_device_meta_give_the_shape(name):
 
 
 @pytest.mark.parametrize("network", [GCN, GIN, GAT, EdgeCNN])
-@pytest.mark.parametrize("name", ["sum", "binary-mlp"])
+@pytest.mark.parametrize("name", ["sum", pytest.param("binary-mlp", marks=pytest.mark.long)])
 def test_networks_of_pyg_have_no_graph_break(network, name):
     heads = {"heads": 1} if network is GAT else {}
     model = network(CHANNELS, CHANNELS, 2, aggr=make(name, torch.float32), **heads).eval()
