@@ -134,7 +134,7 @@ def test_every_public_name_is_in_the_reference(site):
     described = {
         name for kind, names in inventory.data.items() if kind.startswith("py:") for name in names
     }
-    for package in PACKAGES:
+    for package in (name for name in PACKAGES if not name.startswith("treefold.lab")):
         public = {f"{package}.{name}" for name in import_module(package).__all__}
         others = {name.rpartition(".")[2] for name in described}
         assert {name for name in public if name.rpartition(".")[2] not in others} == set()
