@@ -58,7 +58,6 @@ class Conjugated(Operator):
                 "Max(bottom=-4.0), which bounds no row)"
             )
         self.monoid = monoid
-        self._selecting = _Selecting(monoid)
         self.bijection = bijection
 
     @classmethod
@@ -115,7 +114,7 @@ class Conjugated(Operator):
             return self._decode(cast(Tensor, fold_static(self.monoid, encoded, plan)))
         places = torch.arange(x.shape[0], device=x.device)
         places = places.view(-1, *[1] * (x.dim() - 1)).expand(*x.shape[:-1], 1)
-        selecting = self._selecting
+        selecting = _Selecting(self.monoid)
         both, leaf = cast(tuple[Tensor, Tensor], fold_static(selecting, (encoded, places), plan))
         made = self._decode(both)
         one = torch.take_along_dim(x, leaf.clamp(min=0), 0)
@@ -132,7 +131,7 @@ class Conjugated(Operator):
         """The nodes; those whose encoding is that of one leaf are this leaf."""
         places = torch.arange(len(leaves), device=leaves.device)
         places = places.view(-1, *[1] * (leaves.dim() - 1)).expand(*leaves.shape[:-1], 1)
-        inside = fold_nodes(self._selecting, (encoded, places), plan)
+        inside = fold_nodes(_Selecting(self.monoid), (encoded, places), plan)
         both, leaf = cast(tuple[Tensor, Tensor], inside)
         made = self._decode(both)
         if not len(leaves):
