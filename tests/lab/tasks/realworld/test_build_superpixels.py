@@ -146,7 +146,7 @@ def test_a_folder_of_images_is_read_back_by_our_task_and_by_pyg(tmp_path):
 def test_what_is_built_can_be_compared_on(tmp_path):
     build_superpixels(saved(tmp_path / "mine", 12), tmp_path / "out")
     found = load_dataset("mnist", tmp_path / "out")
-    assert (found.question.level, found.question.kind) == ("graph", "classification")
+    assert (found.problem.level, found.problem.kind) == ("graph", "classification")
     assert len(found.train) == 9
 
 
@@ -211,7 +211,7 @@ def test_more_than_ten_classes_are_a_matter_of_saying_so(tmp_path):
     assert task == MNIST(classes=12)
     assert task.num_outputs == 12
     assert int(task.split("train", tmp_path / "out").y.max()) == 11
-    assert load_dataset("mnist", tmp_path / "out").question.num_outputs == 12
+    assert load_dataset("mnist", tmp_path / "out").problem.num_outputs == 12
     with pytest.raises(ValueError, match="expected 0 to 9"):
         MNIST().split("train", tmp_path / "out")
 
