@@ -23,7 +23,6 @@ OPERATORS: dict[str, Callable[..., Operator]] = {
     "binary-mlp": BinaryMLP,
     "gated-selection": GatedSelection,
     "finite-selection": FiniteSelection,
-    "finite-counters": FiniteCounters,
     "conjugated-sum": Conjugated.sum,
     "conjugated-max": Conjugated.max,
 }

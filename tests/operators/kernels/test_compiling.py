@@ -11,6 +11,12 @@ from treefold import aggregator
 from treefold.operators.kernels import compiling
 
 
+@pytest.fixture(autouse=True)
+def _without_the_engine(monkeypatch):
+    """The other loops are tested here: those that run where C++ cannot be compiled."""
+    monkeypatch.setattr("treefold.operators.engine.folding.why_not", lambda: "a test says so")
+
+
 @pytest.fixture
 def silence(monkeypatch):
     """Nothing has been called yet, and the silence before a word is as long as one says."""
