@@ -93,7 +93,14 @@ CLAIMS = {
 }
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(path, marks=pytest.mark.long if path.name == "export_onnx.py" else [])
+        for path in SCRIPTS
+    ],
+    ids=lambda path: path.name,
+)
 def test_the_example_shows_what_it_is_there_for(script, tmp_path):
     if script.name in NEEDS:
         pytest.importorskip(NEEDS[script.name], reason="an extra is not installed")

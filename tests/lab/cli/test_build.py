@@ -62,6 +62,7 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments, message, tmp_path, cap
     assert told.count("\n") == 1
 
 
+@pytest.mark.long  # in a process where nothing has imported rdkit yet
 def test_a_missing_package_is_named_with_what_to_install(tmp_path, capsys, monkeypatch):
     for module in [
         name for name in sys.modules if name.startswith("treefold.lab.tasks.realworld.")

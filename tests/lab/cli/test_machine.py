@@ -77,7 +77,7 @@ def test_a_run_goes_on_as_it_was_begun_if_not_told_otherwise(tmp_path, worlds, m
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     threads = torch.get_num_threads()
     folder = train(tmp_path, "sum", Machine(precision="bf16-mixed", threads=1))
-    assert folder.parent.name.endswith(",precision=bf16-mixed,task.num_evaluation=4,"
+    assert folder.parent.name.replace("+", ",").endswith(",precision=bf16-mixed,task.num_evaluation=4,"
                                        "task.num_train=65,task.num_validation=16,"
                                        "training.batch_size=32,training.epochs=1")  # fmt: skip
     assert Record.read(folder).machine["threads"] == 1
@@ -252,7 +252,7 @@ def test_a_known_device_must_be_there(monkeypatch):
         (
             "trian",
             'Unknown command "trian". Did you mean "train"? Available commands: list, train, '
-            "sweep, resume, evaluate, laws, fold, report, ...",
+            "sweep, resume, evaluate, laws, certify, fold, ...",
         ),
         ("train x --presett quick", "Unknown option: --presett. Did you mean --preset?"),
         ("train x --seed abc", 'Invalid value for --seed: unable to convert "abc" into int.'),
