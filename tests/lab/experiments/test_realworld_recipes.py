@@ -41,7 +41,7 @@ def test_the_operator_that_copies_has_binary_gru_s_recipe(preset, name):
     assert (row.evaluation, row.departures) == (usual.evaluation, usual.departures)
 
 
-@pytest.mark.parametrize("preset", REALWORLD_PRESETS)
+@pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("name", NAMES)
 def test_recipes_survive_their_records(preset, name):
     for row in [*TABLE_ROWS, *EXTRA_ROWS]:
