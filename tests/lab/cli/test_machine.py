@@ -77,11 +77,7 @@ def test_a_run_goes_on_as_it_was_begun_if_not_told_otherwise(tmp_path, worlds, m
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     threads = torch.get_num_threads()
     folder = train(tmp_path, "sum", Machine(precision="bf16-mixed", threads=1))
-    changes = folder.parent.name.replace("+", ",")
-    assert changes.endswith(
-        ",precision=bf16-mixed,task.num_evaluation=4,task.num_train=65,task.num_validation=16,"
-        "training.batch_size=32,training.epochs=1"
-    )
+    assert "+precision=bf16-mixed+" in folder.parent.name
     assert Record.read(folder).machine["threads"] == 1
     torch.set_num_threads(2)
     resume_run(folder, Machine())
