@@ -52,7 +52,9 @@ MAY_IMPORT = {
         "finite",
         *{"lab.tasks", "lab.networks", "lab.runs"},
     },
-    "lab.report": {"numpy", "jinja2", "matplotlib", "rich", "lab.runs"},
+    "lab.report": {
+        *{"jinja2", "matplotlib", "rich", "lab.runs", "lab.tasks", "lab.experiments"},
+    },
     "lab.compare": {
         *{"aggr", "lab.tasks", "lab.runs", "lab.experiments"},
     },

@@ -1,6 +1,7 @@
 from .build import require_aggregator as require_aggregator
 from .catalogue import AGGREGATOR_NAMES as AGGREGATOR_NAMES
 from .catalogue import FAMILIES as FAMILIES
+from .catalogue import TITLES as TITLES
 from .catalogue import find_experiment as find_experiment
 from .catalogue import find_preset as find_preset
 from .catalogue import runner_of as runner_of
