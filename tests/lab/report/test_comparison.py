@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from lab.compare.made_up import FACTS, run, save, seeds
+from lab.experiments.made_up import FACTS, run, save, seeds
 
 from treefold.lab.report import Comparison, write_comparison
 from treefold.lab.runs import load_groups

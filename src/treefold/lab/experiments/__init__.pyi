@@ -6,6 +6,13 @@ from .catalogue import find_experiment as find_experiment
 from .catalogue import find_preset as find_preset
 from .catalogue import runner_of as runner_of
 from .certifying import certify_network as certify_network
+from .comparison import EPOCHS as EPOCHS
+from .comparison import Budget as Budget
+from .comparison import Compared as Compared
+from .comparison import Listener as Listener
+from .comparison import Plan as Plan
+from .comparison import compare as compare
+from .comparison import parse_aggregators as parse_aggregators
 from .loading import experiment_of as experiment_of
 from .loading import load_fold as load_fold
 from .loading import load_model as load_model
