@@ -67,7 +67,7 @@ class QuantileAggregation(RaggedAggregation):
         }[self.interpolation]()
         answers = between.view(len(self.q), groups.num_groups, *x.shape[1:]).movedim(0, 1)
         empty = (groups.sizes == 0).view(-1, *[1] * x.dim())
-        filled = answers.masked_fill(empty, self.fill_value)
+        filled: Tensor = answers.masked_fill(empty, self.fill_value)
         # Side by side along the channels, as in PyG.
         return filled.movedim(1, -2).flatten(-2)
 
