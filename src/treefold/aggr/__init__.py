@@ -20,6 +20,7 @@ from treefold.aggr.plan_cache import (
     plan_of,
     reuse_plans,
 )
+from treefold.aggr.quantile import MedianAggregation, QuantileAggregation
 from treefold.aggr.recurrent import (
     RecurrentAggregation,
 )
@@ -27,6 +28,8 @@ from treefold.aggr.registry import (
     AGGREGATORS,
     aggregator,
 )
+from treefold.aggr.scaled_pair import LearnedPNAAggregation
+from treefold.aggr.signal_mixing import SignalMixing, SignalMixingAggregation
 from treefold.aggr.static import (
     StaticGroups,
     static_plans,
@@ -37,11 +40,16 @@ __all__ = [
     "AGGREGATORS",
     "FixedAggregation",
     "LCMAggregation",
+    "LearnedPNAAggregation",
+    "MedianAggregation",
     "MonoidAggregation",
     "Penalties",
     "Penalty",
+    "QuantileAggregation",
     "RaggedAggregation",
     "RecurrentAggregation",
+    "SignalMixing",
+    "SignalMixingAggregation",
     "StaticGroups",
     "aggregator",
     "packed_order_of",
