@@ -1,8 +1,8 @@
 // Gated selection: each channel is copied from one of the arguments, or newly written.
 #pragma once
 
-#include "matrices.h"
 #include "numbers.h"
+#include "products.h"
 #include "tree.h"
 
 namespace treefold {
@@ -14,20 +14,21 @@ struct GatedSelection {
   int64_t channels, hidden;
   bool selects, writes;
   T stretch;
-  const T *weight, *bias;                      // of the hidden layer, [2 hidden, channels]
-  const T *select, *write, *write_bias;        // [channels, hidden], [2 channels, hidden]
+  const T *weight, *bias, *write_bias;  // of the hidden layer: [2 hidden, channels]
+  Factor<T> select, write;  // of [channels, hidden], [2 channels, hidden]: transposed for forward
+  Gradient<T> select_gradient, write_gradient;
 
   // What backward needs, per pair: the hidden layer for both orders before its activation; and
   // after theirs: select, keep, new.
   int64_t projected = 2 * hidden;
   int64_t gates = (selects ? channels : 0) + (writes ? 2 * channels : 0);
   int64_t saved = 2 * hidden + gates;
-  // Gradients: hidden weight, hidden bias, select, write, write bias.
-  int64_t at_bias = projected * channels;
-  int64_t at_select = at_bias + projected;
+  // Sums: hidden weight, select and write, all transposed; hidden bias, write bias.
+  int64_t at_select = projected * channels;
   int64_t at_write = at_select + (selects ? channels * hidden : 0);
-  int64_t at_write_bias = at_write + (writes ? 2 * channels * hidden : 0);
-  int64_t num_parameters = at_write_bias + (writes ? 2 * channels : 0);
+  int64_t at_bias = at_write + (writes ? 2 * channels * hidden : 0);
+  int64_t at_write_bias = at_bias + projected;
+  int64_t num_sums = at_write_bias + (writes ? 2 * channels : 0);
 
   int64_t forward_scratch() const { return saved + 2 * hidden + gates; }
   int64_t backward_scratch() const { return 4 * hidden + gates; }
@@ -54,8 +55,8 @@ struct GatedSelection {
       T* both = saved_at ? saved_at + pair * saved : unsaved;
       hidden_of(pairs.from_a[pair], pairs.from_b[pair], both, difference + pair * k, sum + pair * k);
     }
-    if (selects) multiply(matrix(selected, count, h), matrix(difference, count, k), transposed(select, k, h));
-    if (writes) multiply(matrix(written, count, 2 * h), matrix(sum, count, k), transposed(write, k, 2 * h));
+    if (selects) select.times(difference, count, selected);
+    if (writes) write.times(sum, count, written);
     for (int64_t pair = 0; pair < count; ++pair) {
       T* kept = (saved_at ? saved_at + pair * saved : unsaved) + 2 * k;
       join(pairs.a[pair], pairs.b[pair], selected + pair * h, written + pair * 2 * h, kept, out + pair * h);
@@ -72,24 +73,15 @@ struct GatedSelection {
           grad + pair * h, pairs.a[pair], pairs.b[pair], saved_at + pair * saved + 2 * k,
           pairs.grad_a[pair], pairs.grad_b[pair], selected + pair * h, written + pair * 2 * h,
           sums + at_write_bias);
-    if (selects)
-      multiply(matrix(to_difference, count, k), matrix(selected, count, h), matrix(select, h, k));
-    else
-      std::fill_n(to_difference, count * k, T(0));
-    if (writes)
-      multiply(matrix(to_sum, count, k), matrix(written, count, 2 * h), matrix(write, 2 * h, k));
-    else
-      std::fill_n(to_sum, count * k, T(0));
+    std::fill_n(to_difference, 2 * count * k, T(0));
+    if (selects) select.times(selected, count, to_difference);
+    if (writes) write.times(written, count, to_sum);
     for (int64_t pair = 0; pair < count; ++pair)
       hidden_back(
           saved_at + pair * saved, to_difference + pair * k, to_sum + pair * k, pairs.to_a[pair],
           pairs.to_b[pair], difference + pair * k, sum + pair * k, sums + at_bias);
-    if (selects)
-      multiply_and_add(
-          matrix(sums + at_select, h, k), transposed(selected, h, count), matrix(difference, count, k));
-    if (writes)
-      multiply_and_add(
-          matrix(sums + at_write, 2 * h, k), transposed(written, 2 * h, count), matrix(sum, count, k));
+    if (selects) select_gradient.add(difference, selected, count, sums + at_select);
+    if (writes) write_gradient.add(sum, written, count, sums + at_write);
   }
 
  private:
