@@ -53,6 +53,7 @@ struct BinaryGRU {
       const T* __restrict a, const T* __restrict b, const T* __restrict first,
       const T* __restrict second, T* __restrict out) const {
     const int64_t h = channels;
+#pragma omp simd
     for (int64_t c = 0; c < h; ++c) {
       const T of_first = first[2 * h + c] + first[h + c] * (b[c] - first[2 * h + c]);
       const T of_second = second[2 * h + c] + second[h + c] * (a[c] - second[2 * h + c]);

@@ -68,8 +68,12 @@ struct GatedSelection {
     T *difference = scratch, *sum = difference + count * k;
     T *to_difference = sum + count * k, *to_sum = to_difference + count * k;
     T *selected = to_sum + count * k, *written = selected + (selects ? count * h : 0);
+    const auto join_back = selects ? writes ? &GatedSelection::join_back_as<true, true>
+                                            : &GatedSelection::join_back_as<true, false>
+                           : writes ? &GatedSelection::join_back_as<false, true>
+                                    : &GatedSelection::join_back_as<false, false>;
     for (int64_t pair = 0; pair < count; ++pair)
-      join_back(
+      (this->*join_back)(
           grad + pair * h, pairs.a[pair], pairs.b[pair], saved_at + pair * saved + 2 * k,
           pairs.grad_a[pair], pairs.grad_b[pair], selected + pair * h, written + pair * 2 * h,
           sums + at_write_bias);
@@ -89,6 +93,7 @@ struct GatedSelection {
       const T* __restrict from_a, const T* __restrict from_b, T* __restrict both,
       T* __restrict difference, T* __restrict sum) const {
     const int64_t k = hidden;
+#pragma omp simd
     for (int64_t c = 0; c < k; ++c) {
       const T biases = bias[c] + bias[k + c];
       const T ab = from_a[c] + from_b[k + c] + biases, ba = from_b[c] + from_a[k + c] + biases;
@@ -105,6 +110,7 @@ struct GatedSelection {
       const T* __restrict written, T* __restrict kept, T* __restrict out) const {
     const int64_t h = channels;
     if (selects) {
+#pragma omp simd
       for (int64_t c = 0; c < h; ++c) {
         const T of_first = sigmoid(selected[c]);
         kept[c] = of_first;
@@ -112,9 +118,11 @@ struct GatedSelection {
       }
       kept += h;
     } else {
+#pragma omp simd
       for (int64_t c = 0; c < h; ++c) out[c] = (a[c] + b[c]) / 2;
     }
     if (!writes) return;
+#pragma omp simd
     for (int64_t c = 0; c < h; ++c) {
       const T keep = sigmoid(written[c] + write_bias[c]);
       const T fresh = hyperbolic_tangent(written[h + c] + write_bias[h + c]);
@@ -124,16 +132,18 @@ struct GatedSelection {
     }
   }
 
-  void join_back(
+  template <bool kSelects, bool kWrites>
+  void join_back_as(
       const T* __restrict grad, const T* __restrict a, const T* __restrict b,
       const T* __restrict kept, T* __restrict grad_a, T* __restrict grad_b,
       T* __restrict selected, T* __restrict written, T* __restrict sums) const {
     const int64_t h = channels;
-    const T* keeps = kept + (selects ? h : 0);
+    const T* keeps = kept + (kSelects ? h : 0);
+#pragma omp simd
     for (int64_t c = 0; c < h; ++c) {
-      const T of_first = selects ? gate(kept[c]) : T(0.5);
+      const T of_first = kSelects ? gate(kept[c]) : T(0.5);
       T to_chosen = grad[c];
-      if (writes) {
+      if constexpr (kWrites) {
         const T keep = gate(keeps[c]), fresh = keeps[h + c];
         const T chosen = mixture(b[c], a[c], of_first);
         to_chosen = grad[c] * keep;
@@ -146,7 +156,7 @@ struct GatedSelection {
       }
       grad_a[c] += to_chosen * of_first;
       grad_b[c] += to_chosen * (T(1) - of_first);
-      if (selects) selected[c] = to_chosen * (a[c] - b[c]) * gate_slope(kept[c]);
+      if constexpr (kSelects) selected[c] = to_chosen * (a[c] - b[c]) * gate_slope(kept[c]);
     }
   }
 
@@ -155,6 +165,7 @@ struct GatedSelection {
       T* __restrict to_a, T* __restrict to_b, T* __restrict difference, T* __restrict sum,
       T* __restrict sums) const {
     const int64_t k = hidden;
+#pragma omp simd
     for (int64_t c = 0; c < k; ++c) {
       const T ab = both[c], ba = both[k + c];
       const Normal<T> at_ab = normal_at(ab), at_ba = normal_at(ba);

@@ -12,6 +12,7 @@ template <class T>
 inline void gates_of(
     int64_t h, const T* __restrict from_x, const T* __restrict from_hidden, const T* __restrict bias,
     T* __restrict cell) {
+#pragma omp simd
   for (int64_t c = 0; c < h; ++c) {
     const T reset = sigmoid(from_x[c] + from_hidden[c] + bias[c]);
     const T hidden_new = from_hidden[2 * h + c] + bias[3 * h + c];
@@ -28,6 +29,7 @@ template <class T>
 inline void gates_back(
     int64_t h, T share, const T* __restrict grad, const T* __restrict state, const T* __restrict cell,
     T* __restrict grad_state, T* __restrict to_x, T* __restrict to_hidden, T* __restrict sums) {
+#pragma omp simd
   for (int64_t c = 0; c < h; ++c) {
     const T reset = cell[c], update = cell[h + c], fresh = cell[2 * h + c];
     const T part = share * grad[c], to_mix = part * (T(1) - update);

@@ -125,6 +125,7 @@ class ChainGRU {
   }
 
   void mix(const T* __restrict cell, const T* __restrict state, T* __restrict out) const {
+#pragma omp simd
     for (int64_t c = 0; c < h_; ++c)
       out[c] = cell[2 * h_ + c] + cell[h_ + c] * (state[c] - cell[2 * h_ + c]);
   }

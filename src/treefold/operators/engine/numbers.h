@@ -62,6 +62,7 @@ inline T mixture(T start, T end, T weight) {
 
 template <class T>
 inline void add(const T* __restrict from, int64_t count, T* __restrict to) {
+#pragma omp simd
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
