@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -53,11 +52,11 @@ class TreeFold:
             found = self._compiled(x, plan, tensors, settings, factor_type == torch.bfloat16)
         else:
             table, identity, *others = tensors
-            plain = partial(
-                self.combine, parameters=others, factor_type=factor_type, settings=settings
-            )
-            leaves = TableRows(table, x.rows, x.is_permutation) if isinstance(x, TableRows) else table
-            found = fold_levels(_Plain(plain, identity), leaves, plan)
+            leaves: Rows = table
+            if isinstance(x, TableRows):
+                leaves = TableRows(table, x.rows, x.is_permutation)
+            plain = _Plain(self.combine, others, factor_type, settings, identity)
+            found = fold_levels(plain, leaves, plan)
         if rows.dtype == state_type:
             return found
         return Fold(*(cast(Tensor, part).to(rows.dtype) for part in found))
@@ -66,6 +65,8 @@ class TreeFold:
         self, op: Operator, a: Tensor, b: Tensor, parameters: Parameters, *settings: float
     ) -> Tensor:
         """a ⊕ b, row by row."""
+        if a.shape[-1:] != (op.channels,):
+            require_rows(a, op.channels)
         if can_compute(a, b, op.identity, *parameters) and a.shape == b.shape:
             rows = torch.stack([a, b], -2).flatten(0, -2)
             plan = TreePlan.of_pairs(rows.shape[0] // 2)
@@ -115,11 +116,14 @@ class TreeFold:
 class _Plain:
     """An operator in plain operations."""
 
-    combine: Callable[[Tensor, Tensor], Tensor]
+    combine: Callable[..., Tensor]
+    parameters: Parameters
+    factor_type: torch.dtype
+    settings: Sequence[float]
     identity: Tensor
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        return self.combine(a, b)
+        return self.combine(a, b, self.parameters, self.factor_type, self.settings)
 
 
 def require_rows(rows: object, channels: int) -> None:
@@ -140,4 +144,3 @@ def _in_full(tensors: Parameters, state_type: torch.dtype) -> Parameters:
     if tensors[0] is None or tensors[0].dtype not in HALF_TYPES:
         return tensors
     return [None if each is None else each.to(state_type) for each in tensors]
-
