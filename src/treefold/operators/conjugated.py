@@ -19,8 +19,8 @@ from treefold.fold import (
     take_rows,
 )
 from treefold.operators.bijection import CouplingFlow
-from treefold.operators.operator import HALF_TYPES, Operator
-from treefold.operators.transforms import autocast_device
+from treefold.operators.operator import Operator
+from treefold.operators.transforms import HALF_TYPES, autocast_device
 from treefold.shapes import Float
 
 
