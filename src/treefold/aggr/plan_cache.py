@@ -48,7 +48,9 @@ def reuse_plans(*known: tuple[Tensor, Groups]) -> Iterator[None]:
     Pairs of an index and its groups are `known` from the start. Groups that a loader has made on
     the host, and moved by `groups.to(device)`, spare a GPU's host from waiting for their sizes.
     """
-    token = _shared.set({_key_of(index, groups): ((index, None), groups) for index, groups in known})
+    token = _shared.set(
+        {_key_of(index, groups): ((index, None), groups) for index, groups in known}
+    )
     try:
         yield
     finally:
