@@ -208,21 +208,17 @@ def hidden_backward(
     ab = _load(pa, mask) + _load(pb + CHANNELS, mask)
     ba = _load(pb, mask) + _load(pa + CHANNELS, mask)
     at = row * CHANNELS + channel
-    to_ab = tl.zeros_like(ab)
-    to_ba = tl.zeros_like(ba)
+    of_difference = 0.0
+    of_sum = 0.0
     if SELECTS:
-        of_select = _load(grad + at, mask)
-        to_ab += of_select
-        to_ba -= of_select
+        of_difference = _load(grad + at, mask)
         grad += slot.to(tl.int64)
     if WRITES:
-        of_write = _load(grad + at, mask)
-        of_write += _load(grad + slot.to(tl.int64) + at, mask)
-        to_ab += of_write
-        to_ba += of_write
+        of_sum = _load(grad + at, mask) + _load(grad + slot.to(tl.int64) + at, mask)
     _put(again + at, _gelu(ab) - _gelu(ba), mask, False)
     _put(again + total.to(tl.int64) + at, _gelu(ab) + _gelu(ba), mask, False)
-    to_ab, to_ba = to_ab * _gelu_slope(ab), to_ba * _gelu_slope(ba)
+    to_ab = (of_sum + of_difference) * _gelu_slope(ab)
+    to_ba = (of_sum - of_difference) * _gelu_slope(ba)
     ga, gb = grad_projections + of_a, grad_projections + of_b
     _put(ga, to_ab, mask, ADD)
     _put(gb + CHANNELS, to_ab, mask, ADD)
@@ -291,11 +287,10 @@ def blend_backward(
     grad = tl.load(grad_states + grad_at, mask, 0)
     at = row * CHANNELS + channel
     skip = slot.to(tl.int64)
-    select = tl.zeros_like(a)
-    weight = select + 0.5
+    chosen = (a + b) * 0.5
     if SELECTS:
         select = _load(products + at, mask)
-        weight = _gate(select, stretch)
+        chosen = _lerp(b, a, _gate(select, stretch))
     to_chosen = grad
     if WRITES:
         writes = at + skip if SELECTS else at
@@ -304,15 +299,17 @@ def blend_backward(
         new = _load(products + writes + skip, mask)
         new = _tanh(new + tl.load(bias + CHANNELS + channel, there, 0))
         kept = _gate(keep, stretch)
-        to_keep = grad * (_lerp(b, a, weight) - new) * _gate_slope(keep, stretch)
+        to_keep = grad * (chosen - new) * _gate_slope(keep, stretch)
         _put(grad_products + writes, to_keep, mask, False)
         _put(grad_products + writes + skip, grad * (1 - kept) * (1 - new * new), mask, False)
         to_chosen = grad * kept
+    to_a = to_chosen * 0.5
     if SELECTS:
         to_select = to_chosen * (a - b) * _gate_slope(select, stretch)
         _put(grad_products + at, to_select, mask, False)
-    _put(grad_states + at_a, to_chosen * weight, mask, True)
-    _put(grad_states + at_b, to_chosen * (1 - weight), mask, True)
+        to_a = to_chosen * _gate(select, stretch)
+    _put(grad_states + at_a, to_a, mask, True)
+    _put(grad_states + at_b, to_chosen - to_a, mask, True)
 
 
 def launch(kernel: Any, num_rows: int, channels: int, *arguments: Any, **constants: Any) -> None:
