@@ -6,7 +6,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from treefold.algebra import Max, Min, Monoid, State, Sum
+from treefold.algebra import Max, Min, Monoid, State, Sum, identity_like
 from treefold.fold import (
     Fold,
     Rows,
@@ -73,9 +73,8 @@ class Conjugated(Operator):
     @property
     def identity(self) -> Tensor:  # type: ignore[override]
         """φ⁻¹(e): what an empty group gives."""
-        bottom = cast(Tensor, self.monoid.identity)
         like = next(self.bijection.parameters(), torch.zeros(()))
-        return self._decode(bottom.to(like).expand(self.channels))
+        return self._decode(cast(Tensor, identity_like(self.monoid, like.new_empty(self.channels))))
 
     def forward(
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from treefold.fold import Fold, Rows, TableRows, TreePlan, fold_levels
 from treefold.operators.engine.operations import Operation, can_compute, compiled, need_gradient
+from treefold.operators.gpu.choice import can_fold, fold
 from treefold.operators.operator import Operator
 from treefold.operators.transforms import HALF_TYPES, precisions
 
@@ -35,7 +36,8 @@ class TreeFold:
         num_saved: Callable[[Parameters], int | torch.SymInt],
         combine: Callable[..., Tensor],
     ) -> None:
-        self.num_parameters, self.num_saved, self.combine = num_parameters, num_saved, combine
+        self.name, self.num_parameters = name, num_parameters
+        self.num_saved, self.combine = num_saved, combine
         self.operation = compiled(
             Operation(name, 2 + num_parameters, NUM_PLAN, 2, self._empty, self._plain, True)
         )
@@ -48,18 +50,32 @@ class TreeFold:
         require_rows(rows, op.channels)
         state_type, factor_type = precisions(rows)
         tensors = (rows.to(state_type), *_in_full((op.identity, *parameters), state_type))
-        if factor_type != torch.float16 and can_compute(*tensors):
+        plain = partial(self._in_plain_torch, x, plan, factor_type, settings)
+        if can_fold(self.name, tensors):  # off the CPU
+            found = fold(self.name, x, plan, tensors, settings, factor_type, plain)
+        elif factor_type != torch.float16 and can_compute(*tensors):
             found = self._compiled(x, plan, tensors, settings, factor_type == torch.bfloat16)
         else:
-            table, identity, *others = tensors
-            leaves: Rows = table
-            if isinstance(x, TableRows):
-                leaves = TableRows(table, x.rows, x.is_permutation)
-            plain = _Plain(self.combine, others, factor_type, settings, identity)
-            found = fold_levels(plain, leaves, plan)
+            found = plain(*tensors)
         if rows.dtype == state_type:
             return found
         return Fold(*(cast(Tensor, part).to(rows.dtype) for part in found))
+
+    def _in_plain_torch(
+        self,
+        x: Rows,
+        plan: TreePlan,
+        factor_type: torch.dtype,
+        settings: Sequence[float],
+        table: Tensor,
+        identity: Tensor,
+        *parameters: Tensor | None,
+    ) -> Fold:
+        op = _Plain(self.combine, parameters, factor_type, settings, identity)
+        leaves: Rows = table
+        if isinstance(x, TableRows):
+            leaves = TableRows(table, x.rows, x.is_permutation)
+        return fold_levels(op, leaves, plan)
 
     def combined(
         self, op: Operator, a: Tensor, b: Tensor, parameters: Parameters, *settings: float
