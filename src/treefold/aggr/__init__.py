@@ -27,6 +27,8 @@ from treefold.aggr.registry import (
     AGGREGATORS,
     aggregator,
 )
+from treefold.aggr.scaled_pair import LearnedPNAAggregation
+from treefold.aggr.signal_mixing import SignalMixing, SignalMixingAggregation
 from treefold.aggr.static import (
     StaticGroups,
     static_plans,
@@ -37,11 +39,14 @@ __all__ = [
     "AGGREGATORS",
     "FixedAggregation",
     "LCMAggregation",
+    "LearnedPNAAggregation",
     "MonoidAggregation",
     "Penalties",
     "Penalty",
     "RaggedAggregation",
     "RecurrentAggregation",
+    "SignalMixing",
+    "SignalMixingAggregation",
     "StaticGroups",
     "aggregator",
     "packed_order_of",

@@ -27,9 +27,10 @@ def plan_of(
     groups: Groups, bracketing: Bracketing, generator: torch.Generator | None = None
 ) -> TreePlan:
     """The plan for these groups, made at the first call; a fresh one each time if it is random."""
+    sizes, device = groups.host_sizes, groups.order.device
     if bracketing == "random":
-        return plan_tree(groups.sizes, bracketing, generator)
-    return _once(groups, bracketing, lambda: plan_tree(groups.sizes, bracketing))
+        return plan_tree(sizes, bracketing, generator, device)
+    return _once(groups, bracketing, lambda: plan_tree(sizes, bracketing, None, device))
 
 
 def packed_order_of(groups: Groups) -> PackedOrder:
@@ -81,7 +82,7 @@ def groups_from_pyg(
 ) -> Groups:
     """Groups from PyG's words, or a ValueError that says what is wrong with them."""
     if ptr is not None:
-        groups = Groups.from_ptr(ptr, num_rows)
+        groups = Groups.from_ptr(ptr, num_rows).to(device)
         if dim_size is not None and dim_size != groups.num_groups:
             raise ValueError(
                 f"dim_size is {dim_size}, but ptr describes {groups.num_groups} groups; "
@@ -91,7 +92,7 @@ def groups_from_pyg(
             _require_agreement(Groups.from_index(index), index, groups)
         return groups
     if index is None:
-        return Groups.from_sizes(torch.tensor([num_rows], device=device))
+        return Groups.from_sizes([num_rows]).to(device)
     if index.dim() == 2 and len(index) == 2:
         raise ValueError(
             f"index has shape {tuple(index.shape)}, like an edge_index; expected one dimension, "

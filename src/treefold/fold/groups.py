@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from treefold.fold._inference import lasting
+from treefold.fold.transfer import send
 from treefold.shapes import Int
 
 INTEGER_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -35,18 +36,9 @@ class Groups:
     def from_index(cls, index: Tensor, num_groups: int | None = None) -> "Groups":
         """Row `i` belongs to group `index[i]`; rows of a group keep their order."""
         _require_integers("index", index)
-        lowest, highest = _range(index)
-        if lowest < 0:
-            raise ValueError(f"index holds {lowest}; expected values from 0 on")
-        if num_groups is None:
-            num_groups = highest + 1
-        if num_groups < 0:
-            raise ValueError(f"the number of groups is {num_groups}; expected 0 or more")
-        if highest >= num_groups:
-            expected = f"values from 0 to {num_groups - 1}" if num_groups else "no entries"
-            raise ValueError(
-                f"index holds {highest}, expected {expected}; give a larger number of groups"
-            )
+        if not index.is_cpu:
+            return cls._from_index_elsewhere(index, num_groups)
+        num_groups = _checked_range(*_range(index), num_groups)
         index = index.long()
         sizes = torch.bincount(index, minlength=num_groups)
         if bool((index[1:] >= index[:-1]).all()):
@@ -56,12 +48,25 @@ class Groups:
         return cls(sizes, order)
 
     @classmethod
+    def _from_index_elsewhere(cls, index: Tensor, num_groups: int | None) -> "Groups":
+        """Off the CPU: sizes, and what may be wrong with the index, are read at once."""
+        if num_groups is None or num_groups < 0 or not index.numel():
+            return cls.from_index(index.cpu(), num_groups).to(index.device)
+        in_order, order = index.long().sort(stable=True)
+        groups = torch.arange(num_groups + 1, device=index.device)
+        ptr = torch.searchsorted(in_order, groups)
+        read = torch.cat([ptr, in_order[:1], in_order[-1:]]).cpu()
+        _checked_range(int(read[-2]), int(read[-1]), num_groups)
+        return cls(ptr.diff(), order)._with_host_sizes(read[:-2].diff())
+
+    @classmethod
     def from_ptr(cls, ptr: Tensor, num_rows: int | None = None) -> "Groups":
         """Group `g` is the rows `ptr[g]` to `ptr[g + 1] - 1`; `ptr` runs from 0 to `num_rows`."""
         _require_integers("ptr", ptr)
         if ptr.numel() == 0:
             raise ValueError("ptr is empty; expected one entry more than there are groups")
-        ptr = ptr.long()
+        device, given = ptr.device, ptr.long()
+        ptr = given.cpu()
         first, last = int(ptr[0]), int(ptr[-1])
         if first != 0 or (num_rows is not None and last != num_rows):
             end = "the number of rows" if num_rows is None else num_rows
@@ -72,16 +77,20 @@ class Groups:
                 f"ptr decreases from {int(ptr[place])} to {int(ptr[place + 1])} at place "
                 f"{place + 1}; expected a running total of group sizes"
             )
-        return cls(ptr[1:] - ptr[:-1], torch.arange(last, device=ptr.device))
+        groups = cls(given.diff(), torch.arange(last, device=device))
+        return groups._with_host_sizes(ptr.diff())
 
     @classmethod
     def from_sizes(cls, sizes: Tensor | Sequence[int], num_rows: int | None = None) -> "Groups":
         """Consecutive rows: the first `sizes[0]` are group 0, the next `sizes[1]` group 1, ..."""
-        sizes = checked_sizes(sizes)
-        total = int(sizes.sum())
+        host_sizes = checked_sizes(sizes)
+        total = int(host_sizes.sum())
         if num_rows is not None and total != num_rows:
             raise ValueError(f"sizes add up to {total}, but there are {num_rows} rows")
-        return cls(sizes, torch.arange(total, device=sizes.device))
+        if not isinstance(sizes, Tensor) or sizes.is_cpu:
+            return cls(host_sizes, torch.arange(total))
+        groups = cls(sizes.long(), torch.arange(total, device=sizes.device))
+        return groups._with_host_sizes(host_sizes)
 
     @classmethod
     def from_mask(cls, mask: Tensor) -> "Groups":
@@ -113,7 +122,8 @@ class Groups:
             return cls.from_ptr(offsets, num_rows)
         lengths = lengths.long()
         within = places_within(lengths)
-        order = torch.repeat_interleave(offsets[:-1].long(), lengths) + within
+        starts = offsets[:-1].long()
+        order = torch.repeat_interleave(starts, lengths, output_size=within.numel()) + within
         return cls(lengths, order, num_rows)
 
     @property
@@ -129,22 +139,28 @@ class Groups:
     @property
     def max_size(self) -> int:
         """The size of the largest group; 0 if there are no groups."""
-        return int(self.sizes.max()) if self.num_groups else 0
+        return int(self.host_sizes.max()) if self.num_groups else 0
+
+    @cached_property
+    @lasting
+    def host_sizes(self) -> Int[Tensor, " groups"]:
+        """The sizes in the host's memory: read once, and known already after `to(device)`."""
+        return self.sizes.cpu()
 
     @cached_property
     @lasting
     def index(self) -> Int[Tensor, " n"]:
         """The group of each place: `index[i]` is where row `order[i]` belongs."""
-        return torch.repeat_interleave(self.sizes)
+        return torch.repeat_interleave(self.sizes, output_size=self.order.numel())
 
     def shuffled(self, generator: torch.Generator | None = None) -> "Groups":
         """The same groups, each with its rows in a fresh, uniformly random order."""
         n, device = self.order.numel(), self.order.device
         where = device if generator is None else generator.device
-        scatter = torch.randperm(n, generator=generator, device=where).to(device)
+        scatter = send([torch.randperm(n, generator=generator, device=where)], device)[0]
         # A stable sort by group brings the groups together again and keeps the shuffle inside each.
         back = torch.argsort(self.index[scatter], stable=True)
-        return Groups(self.sizes, self.order[scatter[back]], self.num_rows)
+        return self._reordered(scatter[back])
 
     def rearranged(self, number: int) -> "Groups":
         """The same groups in fixed order number `number`; number 0 is the order they have.
@@ -153,22 +169,37 @@ class Groups:
         """
         if number == 0:
             return self
-        place = places_within(self.sizes)
+        place = places_within(self.sizes, self.order.numel())
         mixed = _mix(place + _mix(torch.full_like(place, number)))
         by_key = torch.argsort(mixed, stable=True)
         back = torch.argsort(self.index[by_key], stable=True)
-        return Groups(self.sizes, self.order[by_key[back]], self.num_rows)
+        return self._reordered(by_key[back])
 
     def to(self, device: torch.device | str) -> "Groups":
-        """The same groups on another device."""
-        return Groups(self.sizes.to(device), self.order.to(device), self.num_rows)
+        """The same groups on another device, in one transfer; the host still knows their sizes."""
+        sizes, order = send([self.sizes, self.order], torch.device(device))
+        known = self.sizes if self.sizes.is_cpu else self.__dict__.get("host_sizes")
+        return Groups(sizes, order, self.num_rows)._with_host_sizes(known)
+
+    def _reordered(self, places: Tensor) -> "Groups":
+        groups = Groups(self.sizes, self.order[places], self.num_rows)
+        return groups._with_host_sizes(self.__dict__.get("host_sizes"))
+
+    def _with_host_sizes(self, host_sizes: Tensor | None) -> "Groups":
+        if host_sizes is not None:
+            self.__dict__["host_sizes"] = host_sizes
+        return self
 
 
-def places_within(sizes: Int[Tensor, " groups"]) -> Int[Tensor, " n"]:
-    """0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, ...: each row's place in its group."""
+def places_within(sizes: Int[Tensor, " groups"], total: int | None = None) -> Int[Tensor, " n"]:
+    """0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, ...: each row's place in its group.
+
+    Off the CPU, their `total` saves waiting for it.
+    """
     starts = sizes.cumsum(0) - sizes
-    places = torch.arange(int(sizes.sum()), device=sizes.device)
-    return places - torch.repeat_interleave(starts, sizes)
+    total = int(sizes.sum()) if total is None else total
+    places = torch.arange(total, device=sizes.device)
+    return places - torch.repeat_interleave(starts, sizes, output_size=total)
 
 
 def _mix(numbers: Tensor) -> Tensor:
@@ -180,10 +211,11 @@ def _mix(numbers: Tensor) -> Tensor:
 
 
 def checked_sizes(sizes: Tensor | Sequence[int]) -> Int[Tensor, " groups"]:
-    """Group sizes as int64, or a ValueError that says what is wrong with them."""
+    """Group sizes on the host as int64, or a ValueError that says what is wrong with them."""
     if not isinstance(sizes, Tensor):
         sizes = torch.tensor(sizes, dtype=None if len(sizes) else torch.int64)
     _require_integers("sizes", sizes)
+    sizes = sizes.cpu()
     if sizes.numel() and int(sizes.min()) < 0:
         raise ValueError(f"sizes hold {int(sizes.min())}; expected 0 or more")
     return sizes.long()
@@ -195,6 +227,22 @@ def _require_integers(name: str, tensor: Tensor) -> None:
             f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}; "
             "expected integers in one dimension, such as torch.int64"
         )
+
+
+def _checked_range(lowest: int, highest: int, num_groups: int | None) -> int:
+    """The number of groups, if an index from `lowest` to `highest` fits."""
+    if lowest < 0:
+        raise ValueError(f"index holds {lowest}; expected values from 0 on")
+    if num_groups is None:
+        num_groups = highest + 1
+    if num_groups < 0:
+        raise ValueError(f"the number of groups is {num_groups}; expected 0 or more")
+    if highest >= num_groups:
+        expected = f"values from 0 to {num_groups - 1}" if num_groups else "no entries"
+        raise ValueError(
+            f"index holds {highest}, expected {expected}; give a larger number of groups"
+        )
+    return num_groups
 
 
 def _range(index: Tensor) -> tuple[int, int]:

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from treefold.fold._inference import lasting
+from treefold.fold.transfer import send
 from treefold.shapes import Int
 
 
@@ -149,16 +151,20 @@ class TreePlan:
         return plan
 
     def to(self, device: torch.device | str) -> "TreePlan":
-        """The same plan on another device."""
+        """The same plan on another device, with all that a fold looks up, in one transfer."""
+        takes = [level.take for level in self.levels if level.take is not None]
+        names = ("leaves", "single_groups", "root_groups", "root_nodes")
+        found = [getattr(self, name) for name in (*names, "children", "group_places")]
+        sent = iter(send([*found, *takes], torch.device(device)))
+        tensors: dict[str, Any] = {name: next(sent) for name in names}
+        looked_up = {"children": next(sent), "group_places": next(sent)}
         levels = tuple(
-            level if level.take is None else replace(level, take=level.take.to(device))
+            level if level.take is None else replace(level, take=next(sent))
             for level in self.levels
         )
-        tensors = {
-            name: getattr(self, name).to(device)
-            for name in ("leaves", "single_groups", "root_groups", "root_nodes")
-        }
-        return replace(self, levels=levels, **tensors)
+        plan = replace(self, levels=levels, **tensors)
+        plan.__dict__.update(looked_up)
+        return plan
 
     def __str__(self) -> str:
         return (

@@ -26,14 +26,20 @@ def plan_tree(
     sizes: Tensor | Sequence[int],
     bracketing: Bracketing = "balanced",
     generator: torch.Generator | None = None,
+    device: torch.device | None = None,
 ) -> TreePlan:
     """Plan the fold of consecutive rows, `sizes[g]` of them in group `g`.
 
     - `"balanced"`: trees of minimal height, ceil(log2 n), whose leaves lie at two adjacent depths.
     - `"carry"`: pair neighbours, carry an odd last one up: the tree of PyG's `LCMAggregation`.
     - `"random"`: a fresh tree per group and call, drawn with `generator`; every shape can occur.
+
+    Plans are made on the host, for the `device` (of the sizes, if None) that folds by them.
     """
-    return PLANNERS[checked_bracketing(bracketing)](checked_sizes(sizes), generator)
+    if device is None:
+        device = sizes.device if isinstance(sizes, Tensor) else torch.device("cpu")
+    plan = PLANNERS[checked_bracketing(bracketing)](checked_sizes(sizes), generator)
+    return plan if device.type == "cpu" else plan.to(device)
 
 
 def checked_bracketing(name: str) -> str:
