@@ -177,8 +177,7 @@ class LCMAggregation(RaggedAggregation):
 
     def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
         """The same over a static plan: torch's own random numbers, and balanced trees."""
-        rows = x if self.project is None else self.project(x)
-        require_channels(rows, self.channels)
+        rows = self.projected(x).table
         require_type(rows, self.operator)
         supplied = supplied_for(groups)
         penalties = self.laws.recorder(self.training)
