@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "treefold"
 CHECKED = [
     *("treefold.algebra", "treefold.fold", "treefold.distributed", "treefold.checkpoints"),
     *("treefold.lab.tasks", "treefold.lab.networks", "treefold.lab.runs"),
-    *("treefold.lab.experiments", "treefold.lab.report", "treefold.lab.compare"),
+    *("treefold.lab.experiments", "treefold.lab.report"),
     *(f"treefold.operators.{path.stem}" for path in (SOURCE / "operators").glob("*.py")),
 ]
 """Shapes and types are checked as tests run; not in `aggr`, where torch.compile looks in, nor in
