@@ -43,8 +43,16 @@ class Family:
         return import_module(f"treefold.lab.experiments.{self.module}")
 
 
-_SET_TASKS = ("second-minimum", "parity", "count-modulo", "mode", "xor")
+_SET_TASKS = ("second-minimum", "parity", "count-modulo", "mode", "xor", "bitwise-or")
 _SET_ROWS = ("gru", "binary-gru-assoc", "binary-gru", "pna", "max", "sum")
+FINITE_ROWS = (
+    *("parity", "xor", "count-modulo", "bitwise-or", "second-minimum", "second-minimum-5"),
+    "third-minimum-5",
+)
+FINITE_IDEAS = (
+    *("counters-of-every-kind", "counters-hard-at-once", "counters-without-questions"),
+    *("selection", "selection-hard-at-once", "selection-never-hard"),
+)
 _REAL_ROWS = ("mpnn-sum", "mpnn-max", "pna", "gru", "binary-gru", "binary-gru-assoc")
 _REAL = ("zinc", "zinc-edges", "molhiv", "cifar10", "cifar10-edges", "mnist", "mnist-edges")
 _SMOKE = "seconds: does it run?"
@@ -75,6 +83,12 @@ FAMILIES = {
             "standard": "what we publish: about ten minutes of one core a run, three seeds",
             "paper": "as in the paper: 1,000 epochs, hours to days",
         },
+    ),
+    "finite states": Family(
+        "finite_sets",
+        tasks=(),
+        rows={"finite": FINITE_ROWS, "finite-ideas": FINITE_IDEAS},
+        presets={"smoke": _SMOKE, "standard": "what we publish: some minutes of one core a run"},
     ),
     "graphs": Family(
         "multitask",
