@@ -8,7 +8,7 @@ from treefold.operators.binary_gru_loops import kernels_in_use
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
 from treefold.operators.engine.building import CannotBuild, compile_kernels
-from treefold.operators.finite_counters import FiniteCounters
+from treefold.operators.finite_counters import FiniteCounters, WholeCounters
 from treefold.operators.finite_selection import FiniteSelection
 from treefold.operators.gated_selection import GatedSelection
 from treefold.operators.operator import HALF_TYPES, Operator, reset_parts
@@ -48,6 +48,7 @@ __all__ = [
     "RecurrentGRU",
     "RecurrentLSTM",
     "Symmetrized",
+    "WholeCounters",
     "are_transforms_active",
     "autocast_device",
     "compile_kernels",

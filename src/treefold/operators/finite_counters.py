@@ -181,6 +181,10 @@ class FiniteCounters(Operator):
             columns += list(ends.movedim(-1, 0).to(x.table.dtype).unbind(0))
         return self._joined(columns, columns[0])
 
+    def counts(self) -> "WholeCounters":
+        """The same once hard, on whole numbers: one byte for each counter that is used."""
+        return WholeCounters(self)
+
     def split(self, x: Tensor) -> list[tuple[Tensor, ...]]:
         """For each kind, the weights of its first value, of its second, ..., `[*n, counters]`."""
         sizes = [self.num_each] * sum(kind.size for kind in self.kinds)
@@ -208,3 +212,48 @@ class FiniteCounters(Operator):
         """What `print(op)` says between the brackets."""
         kinds = ", ".join(f"{self.num_each} x ({k.tail}, {k.period})" for k in self.kinds)
         return f"{self.channels}, {kinds}"
+
+
+class WholeCounters:
+    """The counters of an operator that are used, as a monoid on rows of bytes.
+
+    `encode` and `decode` lead from codes of the operator to counts and back.
+    """
+
+    def __init__(self, op: FiniteCounters) -> None:
+        if any(kind.size > 128 for kind in op.kinds):
+            raise ValueError(
+                "a counter of more than 128 values; expected sums that fit into a byte"
+            )
+        self.op = op
+        kinds = [kind for kind in op.kinds for _ in range(op.num_each)]
+        used = op.used.nonzero().squeeze(1)
+        self.places = used
+        tails = [kinds[place].tail for place in used.tolist()]
+        periods = [kinds[place].period for place in used.tolist()]
+        self.tails = torch.tensor(tails, dtype=torch.uint8)
+        self.periods = torch.tensor(periods, dtype=torch.uint8)
+        self.identity = torch.zeros(len(used), dtype=torch.uint8)
+        self._goes_around = any(period > 1 for period in periods)
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        """Add counts, to an end or around."""
+        total = a + b
+        if not self._goes_around:
+            return torch.minimum(total, self.tails)
+        past = self.tails + (total - self.tails) % self.periods
+        return torch.where(total < self.tails + self.periods, total, past)
+
+    def encode(self, codes: Tensor) -> Tensor:
+        """What rows of codes have counted."""
+        counts = [torch.stack(column).argmax(0) for column in self.op.split(codes)]
+        return torch.cat(counts, -1)[..., self.places].to(torch.uint8)
+
+    def decode(self, counts: Tensor) -> Tensor:
+        """The codes of counts; counters that are not used have counted nothing."""
+        every = counts.new_zeros(*counts.shape[:-1], len(self.op.used)).long()
+        every[..., self.places] = counts.long()
+        columns = list[Tensor]()
+        for kind, own in zip(self.op.kinds, every.split(self.op.num_each, -1), strict=True):
+            columns += list(F.one_hot(own, kind.size).movedim(-1, 0).to(self.op.identity.dtype))
+        return self.op._joined(columns, columns[0])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from treefold.aggr import LCMAggregation
+from treefold.algebra import State
 from treefold.finite import (
     Bounded,
     Certificate,
@@ -24,6 +25,8 @@ from treefold.finite import (
 from treefold.lab.networks import CountingNetwork, SetNetwork
 from treefold.lab.tasks import SetTask, from_bits
 from treefold.operators import FiniteCounters, FiniteSelection
+
+ANSWERS_AT_ONCE = 4096
 
 
 class Proved(NamedTuple):
@@ -51,16 +54,34 @@ def certify_network(
     op = _operator_of(model)
     began = time.monotonic()
     elements, clear = _elements(model, op)
-    finite = close(op, elements, limit, trees=grade == "tree", watch=watch)
-    logits = bounded(model.decoder, cast(Tensor, finite.codes)[1:])
-    finite = finite.answering(lambda codes: from_bits(logits.value > 0))
-    found = certify(finite, task, grade, op, **(about or {}))
+    counts = op.counts() if isinstance(op, FiniteCounters) else None
+    exact = counts or op
+    rows = counts.encode(elements) if counts else elements
+
+    def compare(trees: bool) -> tuple[Certificate, FiniteMonoid, float]:
+        finite = close(exact, rows, limit, trees=trees, watch=watch)
+        margins = list[float]()
+
+        def answers(codes: State) -> Tensor:
+            parts = []
+            for part in cast(Tensor, codes).split(ANSWERS_AT_ONCE):
+                logits = bounded(model.decoder, counts.decode(part) if counts else part)
+                margins.append(logits.margin)
+                parts.append(from_bits(logits.value > 0))
+            return torch.cat(parts)
+
+        finite = finite.answering(answers)
+        return certify(finite, task, grade, exact, **(about or {})), finite, min(margins)
+
+    found, finite, margin = compare(trees=False)
+    if grade == "tree" and not found.holds:  # products may lead to states that lists do not reach
+        found, finite, margin = compare(trees=True)
     return Proved(
         dataclasses.replace(
             found,
             seconds=round(time.monotonic() - began, 3),
             weights=fingerprint(model),
-            margin=min(clear, logits.margin),
+            margin=min(clear, margin),
         ),
         finite,
     )

@@ -28,8 +28,9 @@ _COUNTING = Training(
     batch_size=512,
     learning_rate=1e-2,
     optimizer="adamw",
+    schedule="cosine",
     anneal_from=0.3,
-    hard_from=0.5,
+    hard_from=0.75,
     last_slope=4.0,
     noise=0.3,
 )
@@ -93,8 +94,8 @@ class Preset:
 
 PRESETS = {
     "smoke": Preset(
-        task={"bits": 3, "num_train": 512, "num_validation": 64, "num_evaluation": 16},
-        training={"epochs": 4, "batch_size": 64},
+        task={"bits": 2, "num_train": 2048, "num_validation": 64, "num_evaluation": 16},
+        training={"epochs": 8, "batch_size": 32, "learning_rate": 5e-2},
         evaluation={"sizes": (*range(1, 17), 32, 200), "balanced_sizes": (16, 200)},
     ),
     "standard": Preset(num_seeds=3),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from treefold.aggr import LCMAggregation
 from treefold.fold import Groups, TableRows
@@ -20,6 +21,8 @@ MOST_BITS = 10
 """Of answers: there is a question for each of them."""
 TRIES = 2
 SETS_AT_ONCE = 4096
+RIDGE, LOGIT = 1e-8, 8.0
+"""Of the decoder's least squares: how little it is held back, and what stands for a certain bit."""
 
 
 def asked(answers: Int[Tensor, " n"], bits: int) -> Bool[Tensor, " n questions"]:
@@ -91,6 +94,7 @@ class CountingNetwork(nn.Module):
         if self.operator.hard:
             if bool(self.operator.used.all()):
                 self.choose(data)
+                self.fit_decoder(data)
             self.decoder.weight.mul_(self._in_use())
 
     @torch.no_grad()
@@ -113,6 +117,25 @@ class CountingNetwork(nn.Module):
         used[best[good], good] = True
         used = used.flatten()
         self.operator.used.copy_(used & self._is_first_of_its_kind(used))
+
+    @torch.no_grad()
+    def fit_decoder(self, data: SetData) -> None:
+        """Fit the decoder to the states of all sets by least squares; each answer weighs alike."""
+        channels, common = self._in_use().nonzero().squeeze(1), torch.bincount(data.answers)
+        table, gram, target = self.operator.code(self.logits), torch.zeros(()), torch.zeros(())
+        for sets in torch.arange(len(data)).split(SETS_AT_ONCE):
+            part = data.take(sets)
+            states = self.operator.reduce_groups(TableRows(table, part.values), part.sizes)
+            rows = F.pad(states[:, channels].double(), (0, 1), value=1.0)
+            digits = 2.0 * to_bits(part.answers, self.answer_bits).double() - 1.0
+            weighed = rows / common[part.answers][:, None]
+            gram, target = gram + weighed.T @ rows, target + weighed.T @ digits
+        answers = (common > 0).sum()
+        ridge = RIDGE * answers * torch.eye(len(gram), dtype=gram.dtype)
+        found = LOGIT * torch.linalg.solve(gram + ridge, target).T.to(self.decoder.weight.dtype)
+        self.decoder.weight.zero_()
+        self.decoder.weight[:, channels] = found[:, :-1]
+        self.decoder.bias.copy_(found[:, -1])
 
     def _errors(self, data: SetData) -> tuple[Tensor, Tensor]:
         """How often each counter is wrong, `[kinds, tries, questions]`, if its states are read as
