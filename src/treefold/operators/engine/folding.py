@@ -44,18 +44,17 @@ class TreeFold:
         self, op: Operator, x: Rows, plan: TreePlan, parameters: Parameters, *settings: float
     ) -> Fold:
         """The groups and all nodes."""
-        rows = x.table if isinstance(x, TableRows) else x
-        require_rows(rows, op.channels)
+        rows = _checked(x.table if isinstance(x, TableRows) else x, op.channels)
         state_type, factor_type = precisions(rows)
-        tensors = (rows.to(state_type), *_in_full((op.identity, *parameters), state_type))
-        if factor_type != torch.float16 and can_compute(*tensors):
-            found = self._compiled(x, plan, tensors, settings, factor_type == torch.bfloat16)
+        table, identity = rows.to(state_type), op.identity.to(state_type)
+        if op.identity.dtype in HALF_TYPES:  # a module in half precision
+            parameters = [None if each is None else each.to(state_type) for each in parameters]
+        leaves = TableRows(table, x.rows, x.is_permutation) if isinstance(x, TableRows) else table
+        if factor_type != torch.float16 and can_compute(table, identity, *parameters):
+            half = factor_type == torch.bfloat16
+            found = self._compiled(leaves, plan, (table, identity, *parameters), settings, half)
         else:
-            table, identity, *others = tensors
-            leaves: Rows = table
-            if isinstance(x, TableRows):
-                leaves = TableRows(table, x.rows, x.is_permutation)
-            plain = _Plain(self.combine, others, factor_type, settings, identity)
+            plain = _Plain(self.combine, parameters, factor_type, settings, identity)
             found = fold_levels(plain, leaves, plan)
         if rows.dtype == state_type:
             return found
@@ -66,7 +65,7 @@ class TreeFold:
     ) -> Tensor:
         """a ⊕ b, row by row."""
         if a.shape[-1:] != (op.channels,):
-            require_rows(a, op.channels)
+            _checked(a, op.channels)
         if can_compute(a, b, op.identity, *parameters) and a.shape == b.shape:
             rows = torch.stack([a, b], -2).flatten(0, -2)
             plan = TreePlan.of_pairs(rows.shape[0] // 2)
@@ -77,14 +76,20 @@ class TreeFold:
         return self.combine(of_a, of_b, parameters, factor_type, settings).to(a.dtype)
 
     def _compiled(
-        self, x: Rows, plan: TreePlan, tensors: Parameters, settings: Sequence[float], half: bool
+        self,
+        x: Tensor | TableRows,
+        plan: TreePlan,
+        tensors: Parameters,
+        settings: Sequence[float],
+        half: bool,
     ) -> Fold:
-        leaves = plan.leaves
+        leaves, repeats = plan.leaves, False
         if isinstance(x, TableRows):
             leaves = x.rows.index_select(0, leaves).long()
+            repeats = len(x.table) < plan.num_rows
         groups, states, _ = self.operation(
             *(*tensors, leaves, plan.starts_of_levels, plan.children, plan.group_places),
-            *(*settings, len(tensors[0]) < plan.num_rows, half, CHUNK, need_gradient(tensors)),
+            *(*settings, repeats, half, CHUNK, need_gradient(tensors)),
         )
         return Fold(groups, states[plan.num_rows :])
 
@@ -126,8 +131,8 @@ class _Plain:
         return self.combine(a, b, self.parameters, self.factor_type, self.settings)
 
 
-def require_rows(rows: object, channels: int) -> None:
-    """Refuse what is no tensor of so many channels."""
+def _checked(rows: object, channels: int) -> Tensor:
+    """Rows of so many channels; all else is refused."""
     if not isinstance(rows, Tensor):
         raise ValueError(
             f"rows are a {type(rows).__name__}; expected a tensor [n, ..., {channels}]"
@@ -137,10 +142,4 @@ def require_rows(rows: object, channels: int) -> None:
             f"rows are {rows.dtype} of shape {tuple(rows.shape)}; "
             f"expected a tensor [n, ..., {channels}] of floating-point numbers"
         )
-
-
-def _in_full(tensors: Parameters, state_type: torch.dtype) -> Parameters:
-    """Parameters of a module in half precision, in that of states."""
-    if tensors[0] is None or tensors[0].dtype not in HALF_TYPES:
-        return tensors
-    return [None if each is None else each.to(state_type) for each in tensors]
+    return rows
