@@ -1,6 +1,6 @@
 """Registers and spills of the Triton kernels, compiled ahead of time: no GPU is needed.
 
-    python -m benchmarks.gpu_kernels
+python -m benchmarks.gpu_kernels
 """
 
 import subprocess
@@ -48,9 +48,7 @@ def compiled(name: str, architecture: int, width: int, factors: str, neighbours:
     constants = {"CHANNELS": width, "ROWS": rows, "WIDTH": width, **flags}
     names = list(signature(kernel.fn).parameters)
     constants = {each: value for each, value in constants.items() if each in names}
-    types = {
-        each: "constexpr" if each in constants else type_of(each, factors) for each in names
-    }
+    types = {each: "constexpr" if each in constants else type_of(each, factors) for each in names}
     aligned = {
         (place,): [["tt.divisibility", 16]]
         for place, each in enumerate(names)
@@ -85,9 +83,7 @@ def rows() -> Iterator[list[str]]:
                 row = [f"`{name}`", factors, str(width)]
                 for architecture in ARCHITECTURES:
                     found = [
-                        resources(
-                            compiled(name, architecture, width, factors, near), architecture
-                        )
+                        resources(compiled(name, architecture, width, factors, near), architecture)
                         for near in (True, False)
                     ]
                     row.append(" / ".join(str(registers) for registers, _ in found))

@@ -24,6 +24,8 @@ OPERATORS: dict[str, Any] = {
 ON_CPU = False
 """Folds of CPU tensors come here too: for tests, and to count operations."""
 
+TRITON_DEVICES = ("cuda",)
+
 PlainFold = Callable[..., Sequence[Tensor]]
 
 
@@ -73,7 +75,7 @@ def gates_for(
 ) -> Any:
     """Triton's gates on a CUDA device, if one small fold agrees with torch's; else torch's."""
     in_torch = gates_in_torch(name, kinds, settings)
-    if device.type != "cuda":
+    if device.type not in TRITON_DEVICES:
         return in_torch
     try:
         in_triton = gates_in_triton(name, kinds, settings)
