@@ -8,7 +8,7 @@ from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
 from treefold.operators.engine.building import CannotBuild, compile_kernels
 from treefold.operators.engine.operations import is_small, kernels_in_use, one_thread, release
-from treefold.operators.finite_counters import FiniteCounters
+from treefold.operators.finite_counters import FiniteCounters, WholeCounters
 from treefold.operators.finite_selection import FiniteSelection
 from treefold.operators.gated_selection import GatedSelection
 from treefold.operators.operator import Operator, reset_parts
@@ -51,6 +51,7 @@ __all__ = [
     "RecurrentGRU",
     "RecurrentLSTM",
     "Symmetrized",
+    "WholeCounters",
     "are_transforms_active",
     "autocast_device",
     "compile_kernels",

@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from lab.compare.made_up import FACTS, run, save, seeds
+from lab.experiments.made_up import FACTS, run, save, seeds
 
 from treefold.lab.report import Comparison, write_comparison
-from treefold.lab.report.runs import load
+from treefold.lab.runs import load_groups
 
 
 def compared(folder, runs):
-    return Comparison(load(save(folder, runs))[0])
+    return Comparison(load_groups(save(folder, runs))[0])
 
 
 def told(folder, runs, capsys):

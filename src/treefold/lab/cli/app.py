@@ -319,7 +319,7 @@ def compare(
     """
     with as_one_line(debug):
         from treefold.lab.cli.comparing import compare_aggregators
-        from treefold.lab.compare import EPOCHS, Budget, Plan, SmallModel, parse_aggregators
+        from treefold.lab.experiments import EPOCHS, Budget, Plan, SmallModel, parse_aggregators
 
         if epochs is None and seconds is None:
             epochs = EPOCHS

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from treefold.lab.cli.commands import in_short, world_of
 from treefold.lab.cli.display import choose_display
 from treefold.lab.cli.watching import watch
-from treefold.lab.compare import Listener, Plan, compare, load_dataset
-from treefold.lab.experiments import Experiment, Watcher
+from treefold.lab.experiments import Experiment, Listener, Plan, Watcher, compare
 from treefold.lab.report import write_comparison
 from treefold.lab.runs import FULL, Record
-from treefold.lab.tasks import Dataset
+from treefold.lab.tasks import Dataset, load_dataset
 
 if TYPE_CHECKING:
     from treefold.lab.cli.options import Machine

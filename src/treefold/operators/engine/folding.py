@@ -72,16 +72,18 @@ class TreeFold:
         identity: Tensor,
         *parameters: Tensor | None,
     ) -> Fold:
-        plain = partial(
-            self.combine, parameters=parameters, factor_type=factor_type, settings=settings
-        )
-        leaves = TableRows(table, x.rows, x.is_permutation) if isinstance(x, TableRows) else table
-        return fold_levels(_Plain(plain, identity), leaves, plan)
+        op = _Plain(self.combine, parameters, factor_type, settings, identity)
+        leaves: Rows = table
+        if isinstance(x, TableRows):
+            leaves = TableRows(table, x.rows, x.is_permutation)
+        return fold_levels(op, leaves, plan)
 
     def combined(
         self, op: Operator, a: Tensor, b: Tensor, parameters: Parameters, *settings: float
     ) -> Tensor:
         """a ⊕ b, row by row."""
+        if a.shape[-1:] != (op.channels,):
+            require_rows(a, op.channels)
         if can_compute(a, b, op.identity, *parameters) and a.shape == b.shape:
             rows = torch.stack([a, b], -2).flatten(0, -2)
             plan = TreePlan.of_pairs(rows.shape[0] // 2)
@@ -131,11 +133,14 @@ class TreeFold:
 class _Plain:
     """An operator in plain operations."""
 
-    combine: Callable[[Tensor, Tensor], Tensor]
+    combine: Callable[..., Tensor]
+    parameters: Parameters
+    factor_type: torch.dtype
+    settings: Sequence[float]
     identity: Tensor
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        return self.combine(a, b)
+        return self.combine(a, b, self.parameters, self.factor_type, self.settings)
 
 
 def require_rows(rows: object, channels: int) -> None:

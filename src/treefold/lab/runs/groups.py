@@ -1,4 +1,4 @@
-"""Runs as a report sees them: records with their logs, put together over their seeds."""
+"""Groups of runs: records with their logs, put together over their seeds. Needs no torch."""
 
 import csv
 import json
@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-from treefold.lab.report.names import PRESETS, STYLES, TITLES, source_in_words, style_of
-from treefold.lab.runs import MetricsLog, Record, find_runs
+from treefold.lab.runs.metrics_log import MetricsLog
+from treefold.lab.runs.record import Record, find_runs
+
+BY_SIZE = "seconds_per_epoch_by_size"
 
 
 class Stat(NamedTuple):
@@ -43,10 +45,9 @@ def is_number(value: Any) -> TypeGuard[float]:
 
 
 class Run(NamedTuple):
-    """A run: its folder, also as seen from the folder searched, its record and its log."""
+    """A run: its folder, its record and its log."""
 
     folder: Path
-    place: str
     record: Record
     log: Sequence[Mapping[str, Any]] = ()
 
@@ -54,15 +55,6 @@ class Run(NamedTuple):
         """An entry of the recipe, such as `("task", "bits")`; None where it has none."""
         entries = self.record.recipe.get(part)
         return entries.get(name) if isinstance(entries, dict) else None
-
-    @property
-    def steps(self) -> int:
-        """The optimizer steps it took; 0 where the record does not tell."""
-        graphs = self.record.metrics.get("num_graphs")
-        num = graphs.get("train") if isinstance(graphs, dict) else self.option("task", "num_train")
-        batch = self.option("training", "batch_size")
-        known = is_number(num) and is_number(batch) and batch > 0
-        return self.record.epochs * math.ceil(num / batch) if known else 0
 
     @property
     def machine(self) -> str:
@@ -79,12 +71,12 @@ class Group:
     """All runs of one recipe, which differ in their seeds; numbers are of finished ones alone.
 
     `row` is the aggregator or a name for a variant of it, `changes` what the command line changed
-    in the preset, `weight` the λ of a sweep, `anchor` its place in the list of records.
+    in the preset, `weight` the λ of a sweep.
     """
 
-    def __init__(self, runs: Sequence[Run], anchor: str = "") -> None:
+    def __init__(self, runs: Sequence[Run]) -> None:
         record, option = runs[0].record, runs[0].option
-        self.runs, self.anchor, self.preset = runs, anchor, record.preset
+        self.runs, self.preset = runs, record.preset
         self.finished = [run for run in runs if run.record.status == "finished"]
         self.changes = dict(sorted(record.overrides.items()))
         row = self.changes.pop("aggregator.name", None)
@@ -92,39 +84,41 @@ class Group:
         self.row = str(row or rest or self.experiment)
         changed = (f"{key}={value}" for key, value in self.changes.items())
         self.variant = ", ".join((self.preset, *changed))
+        self.aggregator = str(option("aggregator", "name"))
         options = option("aggregator", "options")
         found = options.get("associativity") if isinstance(options, dict) else None
         swept = self.experiment.endswith("-lambda") and is_number(found)
         self.weight: float | None = found if swept else None
-        self.style = style_of(self.row, str(option("aggregator", "name")), self.weight)
         names = dict.fromkeys(name for run in self.finished for name in run.record.metrics)
         self.scores = [name for name in names if "@" in name and self.metric(name)]
-        self.scores += [f"seconds_per_epoch@{n}" for n in self.by_size("seconds_per_epoch_by_size")]
+        self.scores += [f"seconds_per_epoch@{size}" for size in self.by_size(BY_SIZE)]
+
+    @property
+    def timed_on(self) -> str:
+        """The machine, if times are what was measured: scores do not depend on it."""
+        return self.runs[0].machine if BY_SIZE in self.runs[0].record.metrics else ""
 
     def metric(self, name: str) -> Stat | None:
         """A metric over the seeds, such as `accuracy@200` or `seconds_per_epoch@200`."""
         if name.startswith("seconds_per_epoch@"):
-            return self.by_key("seconds_per_epoch_by_size").get(name.partition("@")[2])
+            return self.by_key(BY_SIZE).get(name.partition("@")[2])
         return stat(run.record.metrics.get(name) for run in self.finished)
 
     def reported(self, name: str) -> Stat | None:
         """The published value of a metric."""
         found = (run.record.reported.get(name) for run in self.runs)
         entry: dict[str, Any] = next((each for each in found if isinstance(each, dict)), {})
-        value, spread = (entry.get(key) for key in ("value", "spread"))
+        value, spread = entry.get("value"), entry.get("spread")
         if not is_number(value):
             return None
         known = spread if is_number(spread) else None
         ends = value - (known or 0), value + (known or 0)
-        return Stat(value, *ends, known, source_in_words(str(entry.get("source", ""))))
+        return Stat(value, *ends, known, str(entry.get("source", "")))
 
     def by_key(self, name: str) -> dict[str, Stat]:
         """A metric with entries, such as by set size, over the seeds and repetitions."""
-        values: dict[str, list[Any]] = defaultdict(list)
-        for found in (run.record.metrics.get(name) for run in self.finished):
-            for key, value in found.items() if isinstance(found, dict) else ():
-                values[key] += value if isinstance(value, list) else [value]
-        return {key: each for key in values if (each := stat(values[key]))}
+        found = (run.record.metrics.get(name) for run in self.finished)
+        return _joined(pair for each in found if isinstance(each, dict) for pair in each.items())
 
     def by_size(self, name: str) -> dict[int, Stat]:
         """A metric by set size, the smallest first."""
@@ -133,14 +127,25 @@ class Group:
 
     def logged(self, column: str) -> dict[int, Stat]:
         """A column of the logs by epoch."""
-        values: dict[int, list[Any]] = defaultdict(list)
-        for row in (row for run in self.finished for row in run.log):
-            values[int(row["epoch"])].append(row.get(column))
-        return {epoch: each for epoch in sorted(values) if (each := stat(values[epoch]))}
+        rows = sorted(self.log, key=lambda row: int(row["epoch"]))
+        return _joined((int(row["epoch"]), row.get(column)) for row in rows)
+
+    @property
+    def log(self) -> list[Mapping[str, Any]]:
+        """The rows of all logs."""
+        return [row for run in self.finished for row in run.log]
 
 
-def load(folder: Path) -> tuple[list[Group], list[str]]:
-    """The groups below a folder in reading order, and what could not be read and why.
+def _joined(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Stat]:
+    """The values of each key as one number; a list counts as several values."""
+    values: dict[Any, list[Any]] = defaultdict(list)
+    for key, value in pairs:
+        values[key] += value if isinstance(value, list) else [value]
+    return {key: each for key in values if (each := stat(values[key]))}
+
+
+def load_groups(folder: Path) -> tuple[list[Group], list[str]]:
+    """The groups below a folder, and what could not be read and why.
 
     A damaged record costs that run alone, a damaged log its curves alone.
     """
@@ -148,19 +153,17 @@ def load(folder: Path) -> tuple[list[Group], list[str]]:
         raise ValueError(f"{folder} is not a folder; give the folder that holds the runs")
     damaged: list[str] = []
     by_recipe: dict[str, list[Run]] = defaultdict(list)
-    for run in sorted(_runs(folder, damaged), key=lambda run: (run.record.seed, run.place)):
+    for run in sorted(_runs(folder, damaged), key=lambda run: run.record.seed):
         recipe = {key: value for key, value in run.record.recipe.items() if key != "seed"}
-        told = [run.record.name, run.record.preset, recipe, run.record.overrides]
-        # Scores may be put together wherever they were made, times only if made on one machine.
-        told += [run.machine] if "seconds_per_epoch_by_size" in run.record.metrics else []
-        by_recipe[json.dumps(told, sort_keys=True)].append(run)
+        same = [run.record.name, run.record.preset, recipe, run.record.overrides]
+        same += [run.machine] if BY_SIZE in run.record.metrics else []
+        by_recipe[json.dumps(same, sort_keys=True)].append(run)
     if not by_recipe and not damaged:
         raise ValueError(
             f"{folder} holds no record.json; train first, for example with "
             f"`treefold sweep second-minimum --preset quick --out {folder}`"
         )
-    groups = sorted(map(Group, by_recipe.values()), key=_reading_order)
-    return [Group(g.runs, f"records-{number}") for number, g in enumerate(groups, 1)], damaged
+    return [*map(Group, by_recipe.values())], damaged
 
 
 def _runs(folder: Path, damaged: list[str]) -> Iterator[Run]:
@@ -171,25 +174,6 @@ def _runs(folder: Path, damaged: list[str]) -> Iterator[Run]:
             damaged.append(f"{path.relative_to(folder)}: {str(error).replace(f'{path}/', '')}")
 
     for path in find_runs(folder):
-        if record := read(_record, path):
+        if record := read(Record.read, path):
             log = [row for row in read(MetricsLog.read, path) or () if is_number(row.get("epoch"))]
-            yield Run(path, path.relative_to(folder).as_posix(), record, log)
-
-
-def _record(path: Path) -> Record:
-    """A record, or a ValueError that names the first entry that a report cannot use."""
-    record, words = Record.read(path), ("name", "preset", "status")
-    entries = ("recipe", "overrides", "reported", "metrics", "hardware", "machine")
-    kinds = {**dict.fromkeys(words, str), **dict.fromkeys(entries, dict), "epochs": int}
-    for name, kind in {**kinds, "seed": int, "departures": list}.items():
-        if not isinstance(value := getattr(record, name), kind):
-            raise ValueError(f"`{name}` is {value!r:.60}; restore the record or run again")
-    return record
-
-
-def _reading_order(group: Group) -> tuple[Any, ...]:
-    names = (group.experiment, group.preset, group.row)
-    place = {name: number for number, name in enumerate((*TITLES, *PRESETS, *STYLES))}
-    experiment, preset, row = (place.get(name, 99) for name in names)
-    weight = -(group.weight or 0)
-    return experiment, names[0], bool(group.changes), preset, group.variant, weight, row, names
+            yield Run(path, record, log)

@@ -7,31 +7,36 @@ from pathlib import Path
 
 import pytest
 import torch
-from lab.compare.graph_sets import graph_classes, graph_numbers, one_graph
-from lab.compare.made_up import run, save
+from lab.experiments.graph_sets import graph_classes, graph_numbers, one_graph
+from lab.experiments.made_up import run, save
 
 from treefold.checkpoints import CheckpointStore
 from treefold.lab.cli.commands import evaluate_run, print_laws, resume_run
 from treefold.lab.cli.options import Machine
-from treefold.lab.compare import (
+from treefold.lab.experiments import (
     Budget,
     Listener,
     Plan,
     SmallModel,
-    collect,
+    Watcher,
+    YourGraphsRunner,
     compare,
-    dataset_of,
-    load_dataset,
+    load_model,
 )
-from treefold.lab.experiments import Watcher, YourGraphsRunner, load_model
 from treefold.lab.report import write_comparison
 from treefold.lab.runs import MetricsLog, Record
 from treefold.lab.runs.signals import Stopped
 from treefold.lab.runs.world import World
-from treefold.lab.tasks import YourGraphs
+from treefold.lab.tasks import YourGraphs, collect, dataset_of, load_dataset
 
 DATA = dataset_of("mine", collect(graph_classes()))
 PLAN = Plan(("max", "gru"), 2, Budget(epochs=2, batch_size=16), SmallModel(8, 1))
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREEFOLD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TREEFOLD_DATA", raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +179,7 @@ def _untimed(row):
 GRAPHS = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from lab.compare.graph_sets import graph_classes
+from lab.experiments.graph_sets import graph_classes
 def dataset():
     return graph_classes(40)
 """

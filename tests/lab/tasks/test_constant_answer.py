@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from treefold.lab.report.constant_answer import best_constant, kth_minimum
+from treefold.lab.tasks.constant_answer import best_constant, kth_minimum
 
 TASK = {"name": "second-minimum", "bits": 8, "k": 2, "saturate": True, "num_train": 65_536}
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from lab.report.synthetic import log_rows, record, save
 
-from treefold.lab.report.runs import Group, Run, Stat, load, stat
+from treefold.lab.runs.groups import Group, Run, Stat, load_groups, stat
 
 
 def test_numbers_are_means_with_the_deviation_of_several_runs():
@@ -20,26 +20,19 @@ def test_seeds_of_one_recipe_are_one_group_and_other_recipes_are_not(tmp_path):
         save(tmp_path / str(seed), record("gru", seed))
     longer = {"training.epochs": 90}
     save(tmp_path / "longer", record("gru", 0, overrides=longer))
-    plain, changed = load(tmp_path)[0]
+    plain, changed = load_groups(tmp_path)[0]
     assert [run.record.seed for run in plain.finished] == [0, 1, 2]
     assert plain.metric("accuracy@200") == stat([0.878, 0.88, 0.882])
     assert plain.reported("accuracy@200") == Stat(
-        0.912, pytest.approx(0.907), pytest.approx(0.917), 0.005, "the paper's Table 2"
+        0.912, pytest.approx(0.907), pytest.approx(0.917), 0.005, "tab:2min_1k_baselines"
     )
     assert (plain.variant, changed.variant) == ("standard", "standard, training.epochs=90")
 
 
 def test_an_overridden_aggregator_is_a_row_of_that_aggregator(tmp_path):
     save(tmp_path / "a", record("gru", overrides={"aggregator.name": "max"}))
-    (group,) = load(tmp_path)[0]
-    assert (group.row, group.style.label, group.variant) == ("max", "Max", "standard")
-
-
-def test_the_reading_order_is_that_of_the_tables(groups):
-    main = [group for group in groups if group.experiment == "second-minimum"]
-    first = [group.row for group in main if group.preset == "standard"]
-    assert first == ["gru", "binary-gru-assoc", "binary-gru", "pna", "max", "sum"]
-    assert [group.anchor for group in groups[:2]] == ["records-1", "records-2"]
+    (group,) = load_groups(tmp_path)[0]
+    assert (group.row, group.variant) == ("max", "standard")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +47,7 @@ def test_a_damaged_record_costs_that_run_alone(tmp_path, text, words):
     save(tmp_path / "good", record("gru"))
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "record.json").write_text(text)
-    groups, (damaged,) = load(tmp_path)
+    groups, (damaged,) = load_groups(tmp_path)
     assert len(groups) == 1
     assert damaged.startswith("bad: ")
     assert words in damaged
@@ -63,7 +56,7 @@ def test_a_damaged_record_costs_that_run_alone(tmp_path, text, words):
 def test_a_record_with_an_entry_of_another_kind_is_named(tmp_path):
     path = save(tmp_path / "a", record("gru")) / "record.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "metrics": [1]}))
-    groups, (damaged,) = load(tmp_path)
+    groups, (damaged,) = load_groups(tmp_path)
     assert groups == []
     assert "metrics" in damaged
 
@@ -71,7 +64,7 @@ def test_a_record_with_an_entry_of_another_kind_is_named(tmp_path):
 def test_a_damaged_log_costs_its_curves_alone(tmp_path):
     folder = save(tmp_path / "a", record("gru"), log_rows("gru", 5))
     (folder / "metrics.csv").write_text("epoch,loss\n1\n")
-    (group,), (damaged,) = load(tmp_path)
+    (group,), (damaged,) = load_groups(tmp_path)
     assert "metrics.csv has 1 cells in line 2" in damaged
     assert group.metric("accuracy@32")
     assert group.logged("train_loss") == {}
@@ -79,21 +72,13 @@ def test_a_damaged_log_costs_its_curves_alone(tmp_path):
 
 def test_a_folder_without_records_says_how_to_make_some(tmp_path):
     with pytest.raises(ValueError, match="train first, for example"):
-        load(tmp_path)
+        load_groups(tmp_path)
     with pytest.raises(ValueError, match="give the folder that holds the runs"):
-        load(tmp_path / "nowhere")
+        load_groups(tmp_path / "nowhere")
 
 
 def run_with(**changes):
-    return Run(None, "", record("gru", **changes))
-
-
-def test_steps_are_counted_from_the_recipe_or_from_the_graphs():
-    assert run_with(epochs=60).steps == 60 * 256
-    graphs = {"num_graphs": {"train": 1000}}
-    recipe = {"training": {"batch_size": 64}}
-    assert run_with(epochs=10, metrics=graphs, recipe=recipe).steps == 160
-    assert run_with(recipe={}).steps == 0
+    return Run(None, record("gru", **changes))
 
 
 def test_a_machine_is_told_with_its_threads_and_if_it_was_busy():
