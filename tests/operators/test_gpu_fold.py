@@ -1,6 +1,7 @@
 """Folds off the CPU, tried on CPU tensors: plain torch's gates, and Triton's in its interpreter."""
 
 import logging
+import sys
 
 import pytest
 import torch
@@ -9,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trees import BRACKETINGS, normal, seeded
 
+from treefold import LCMAggregation, record_penalties
 from treefold.fold import TableRows, fold_levels, plan_tree, tree_reduce
-from treefold.operators import BinaryGRU, GatedSelection
+from treefold.operators import BinaryGRU, GatedSelection, gpu
 from treefold.operators.gpu import choice
 
 SIZES = st.lists(st.integers(0, 9), max_size=6)
@@ -96,7 +98,6 @@ def test_factors_may_be_bfloat16_and_states_stay_float32(monkeypatch, kind, in_t
 
 def test_shared_subtrees_get_the_gradients_of_all_their_uses(monkeypatch):
     """Plans of laws meet a node more than once."""
-    from treefold import LCMAggregation, record_penalties
 
     def gradients():
         torch.manual_seed(0)
@@ -179,10 +180,8 @@ def test_kernels_that_agree_are_used(on_a_cuda_device, caplog, operator):
 
     on_a_cuda_device.setattr(gates, "launch", noted)
     on_a_cuda_device.setattr(choice, "ON_CPU", True)
-    on_a_cuda_device.setattr("treefold.operators.gpu.triton_gates", gates, raising=False)
-    on_a_cuda_device.setitem(
-        __import__("sys").modules, "treefold.operators.gpu.triton_gates", gates
-    )
+    on_a_cuda_device.setitem(sys.modules, "treefold.operators.gpu.triton_gates", gates)
+    on_a_cuda_device.setattr(gpu, "triton_gates", gates, raising=False)
     x, plan = normal(6, 4, dtype=torch.float32), plan_tree([3, 1, 0, 2])
     with caplog.at_level(logging.WARNING, "treefold"):
         tree_reduce(operator, x, plan)  # compares first

@@ -68,9 +68,9 @@ class TreeFold:
         plan: TreePlan,
         factor_type: torch.dtype,
         settings: Sequence[float],
-        table: Tensor,
-        identity: Tensor,
-        *parameters: Tensor | None,
+        table: Any,
+        identity: Any,
+        *parameters: Any,
     ) -> Fold:
         op = _Plain(self.combine, parameters, factor_type, settings, identity)
         leaves: Rows = table

@@ -26,7 +26,7 @@ ON_CPU = False
 
 TRITON_DEVICES = ("cuda",)
 
-PlainFold = Callable[..., Sequence[Tensor]]
+PlainFold = Callable[..., Any]
 
 
 def can_fold(name: str, tensors: Sequence[Tensor | None]) -> bool:
@@ -50,7 +50,8 @@ def fold(
 ) -> Fold:
     """Groups and nodes of rows, identity and parameters."""
     table, identity, *parameters = tensors
-    assert table is not None and identity is not None
+    assert table is not None
+    assert identity is not None
     leaves, is_permutation = plan.leaves, True
     if isinstance(x, TableRows):
         leaves = x.rows.index_select(0, plan.leaves).long()

@@ -34,7 +34,7 @@ class Work:
     factor_type: torch.dtype
     operator: type["BinaryGRULevels"] | type["GatedSelectionLevels"]
     gates: Any
-    plain: Callable[..., Sequence[Tensor]]
+    plain: Callable[..., Any]
     """Groups and nodes in plain operations, of rows, identity and parameters."""
 
 
@@ -72,7 +72,8 @@ class GatedSelectionLevels:
     ) -> None:
         self.gates = work.gates
         weight, bias, *others = parameters
-        assert weight is not None and bias is not None
+        assert weight is not None
+        assert bias is not None
         self.weight, self.bias = weight.to(work.factor_type), bias.to(work.factor_type)
         self.second = SecondLayer(others, levels, self.weight, saved)
         self.saved: Saved = (self.second.weight, self.second.products)

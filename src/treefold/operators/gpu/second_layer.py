@@ -39,9 +39,10 @@ class SecondLayer:
 
     def _stacked(self, select: Tensor | None, write: Tensor | None, like: Tensor) -> Tensor:
         given = [each for each in (select, write) if each is not None]
-        stacked = torch.cat(given) if len(given) > 1 else given[0]
+        stacked: Tensor = torch.cat(given) if len(given) > 1 else given[0]
         count = self.selects + 2 * self.writes
-        return stacked.to(like.dtype).view(count, len(stacked) // count, stacked.shape[1])
+        made: Tensor = stacked.to(like.dtype)
+        return made.view(count, len(stacked) // count, stacked.shape[1])
 
     def factors(self, level: Level) -> Tensor:
         """Memory for the factors of a level's products."""
