@@ -5,9 +5,9 @@ import sys
 
 import pytest
 import torch
-from gpu_cases import KINDS, interpreted, off_cpu, results, stirred
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from operators.gpu_cases import KINDS, interpreted, off_cpu, results, stirred
 from trees import BRACKETINGS, normal, seeded
 
 from treefold import LCMAggregation, record_penalties

@@ -1,6 +1,7 @@
 """Gated selection's second layer: one batched product for select, keep and new."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ class SecondLayer:
         stacked: Tensor = torch.cat(given) if len(given) > 1 else given[0]
         count = self.selects + 2 * self.writes
         made: Tensor = stacked.to(like.dtype)
-        return made.view(count, len(stacked) // count, stacked.shape[1])
+        return cast(Tensor, made.view(count, len(stacked) // count, stacked.shape[1]))
 
     def factors(self, level: Level) -> Tensor:
         """Memory for the factors of a level's products."""
