@@ -1,7 +1,6 @@
 """Gated selection's second layer: one batched product for select, keep and new."""
 
 from collections.abc import Sequence
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -32,18 +31,19 @@ class SecondLayer:
         most = max((level.num_rows for level in levels), default=0)
         sizes = [count * total * channels, count * most * width, 2 * total * width]
         sizes = sizes[:2] if saved is None else sizes
-        first, self._scratch, *last = like.new_empty(sum(sizes)).split(sizes)
-        self.products = first.view(count, total, channels)
+        memory: tuple[Tensor, ...] = like.new_empty(sum(sizes)).split(sizes)
+        self._scratch = memory[1]
+        self.products = memory[0].view(count, total, channels)
         if saved is not None and saved[1] is not None:
             self.products, self.grad_products = saved[1], self.products
-            self.again = last[0].view(2, total, width)
+            self.again = memory[2].view(2, total, width)
 
     def _stacked(self, select: Tensor | None, write: Tensor | None, like: Tensor) -> Tensor:
         given = [each for each in (select, write) if each is not None]
         stacked: Tensor = torch.cat(given) if len(given) > 1 else given[0]
         count = self.selects + 2 * self.writes
         made: Tensor = stacked.to(like.dtype)
-        return cast(Tensor, made.view(count, len(stacked) // count, stacked.shape[1]))
+        return made.view(count, len(stacked) // count, stacked.shape[1])
 
     def factors(self, level: Level) -> Tensor:
         """Memory for the factors of a level's products."""
