@@ -155,12 +155,17 @@ def _table(found: Comparison) -> Table:
         cells = [Cell(f"{s.mean:.3f}", words) for s, words in zip(scores, ranges, strict=True)]
         columns.append(Column(head, cells))
     machines = {run.machine for group in found.rows for run in group.finished}
-    kinds = {"seconds_per_epoch": "seconds per epoch"} if len(machines) == 1 else {}
-    kinds |= {"step_memory": "peak bytes", "num_parameters": "parameters"}
+    kinds = {"seconds_per_epoch": ("seconds per epoch", "{:,.3g}", 1.0)}
+    kinds = kinds if len(machines) == 1 else {}
+    kinds["step_memory"] = "peak MB", "{:,.1f}", 1e6
+    kinds["num_parameters"] = "parameters", "{:,.0f}", 1.0
     names = sorted({name for g in found.rows for run in g.finished for name in run.record.metrics})
-    kinds |= {name: f"violation of {name[4:]}" for name in names if name.startswith("law:")}
-    for name, head in kinds.items():
+    for law in (name for name in names if name.startswith("law:")):
+        kinds[law] = f"violation of {law[4:]}", "{:.2g}", 1.0
+    for name, (head, shape, unit) in kinds.items():
         values = [group.metric(name) for group in found.rows]
-        columns.append(Column(head, [Cell(f"{v.mean:,.3g}" if v else "") for v in values]))
+        columns.append(
+            Column(head, [Cell(shape.format(v.mean / unit) if v else "") for v in values])
+        )
     note = f"{found.measure.title} {found.measure.arrow}, with its range over seeds. Measured on "
     return Table("Scores", columns, note[0].upper() + note[1:] + "; ".join(sorted(machines)), 6)
