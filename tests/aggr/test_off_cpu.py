@@ -9,6 +9,7 @@ from pretend_device import DEVICE, PretendDevice
 
 from treefold import record_penalties, reuse_plans
 from treefold.fold import Groups
+from treefold.operators import FiniteSelection, finite_selection
 
 X = normal(len(INDEX), CHANNELS, dtype=torch.float32)
 READS_ITS_ROWS = ("finite-counters",)
@@ -68,3 +69,17 @@ def test_groups_of_another_index_are_refused():
     message = "an index of 3 entries on cpu goes with groups of 17 rows"
     with pytest.raises(ValueError, match=message), reuse_plans(known):
         pass
+
+
+def test_hard_selection_asks_no_device_for_float64_that_has_none(monkeypatch):
+    monkeypatch.setattr(finite_selection, "WITHOUT_FLOAT64", (DEVICE.type,))
+    operator = FiniteSelection(CHANNELS)
+    operator.anneal(slope=8.0, hard=True)
+    for training in (False, True):
+        operator.train(training)
+        expected = operator(X, X.flip(0))
+        with PretendDevice() as device:
+            moved = copy.deepcopy(operator).to(DEVICE)
+            found = moved(X.clone().to(DEVICE), X.flip(0).to(DEVICE))
+            assert device.doubles == []
+            torch.testing.assert_close(found.cpu(), expected)
