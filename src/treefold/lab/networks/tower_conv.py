@@ -118,12 +118,11 @@ class TowerConv(nn.Module):
         else:
             at_receiver, at_source = (to_all(x, w) for w in (of_receiver, of_source))
         at_receiver = at_receiver + self.message.bias
-        messages = at_receiver.index_select(0, neighbours.receiver) + at_source.index_select(
-            0, neighbours.source
-        )
-        if edges is None:
-            return messages
-        return messages + edges(of_edge.transpose(0, 1).flatten(1)).view_as(messages)
+        messages = at_receiver.index_select(0, neighbours.receiver)
+        messages += at_source.index_select(0, neighbours.source)
+        if edges is not None:
+            messages += edges(of_edge.transpose(0, 1).flatten(1)).view_as(messages)
+        return messages
 
     def _aggregate(self, messages: Tensor, neighbours: Neighbours) -> Tensor:
         groups = neighbours.groups

@@ -1,3 +1,4 @@
+from .constant_answer import best_constant as best_constant
 from .multitask.baseline import DegreeAverages as DegreeAverages
 from .multitask.baseline import constant_baseline as constant_baseline
 from .multitask.baseline import degree_averages as degree_averages
