@@ -11,7 +11,7 @@ from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.report.runs import Group, Run, Stat
 from treefold.lab.report.sections import LEARNED
 from treefold.lab.runs.loop import num_steps
-from treefold.lab.tasks.multitask.variants import TRAIN_SIZES
+from treefold.lab.tasks.multitask.targets import TRAIN_SIZES
 
 Address = Callable[[Group], str]
 """Where a reader finds the records of a group."""
