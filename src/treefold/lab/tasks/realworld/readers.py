@@ -13,7 +13,7 @@ from treefold.lab.tasks.cache import Arrays
 from treefold.lab.tasks.realworld.graphs import SPLITS, GraphStore, RawGraph, graph_arrays, stacked
 from treefold.lab.tasks.realworld.plain_pickle import PickledTensor, RefusedFile, load_plain
 
-_OF_ATOMS = ("atom_type", "bond_type", "logP_SA_cycle_normalized")
+_ATOMS = ("atom_type", "bond_type", "logP_SA_cycle_normalized")
 
 
 def zinc_files(subset: bool) -> tuple[str, ...]:
@@ -57,12 +57,12 @@ def _read_index(path: Path, num_molecules: int) -> list[int]:
 
 def _molecule(entry: Any) -> RawGraph:
     if not isinstance(entry, dict) or any(
-        not isinstance(entry.get(part), PickledTensor) for part in _OF_ATOMS
+        not isinstance(entry.get(part), PickledTensor) for part in _ATOMS
     ):
         raise ValueError(
-            f"a molecule is {str(entry)[:60]}; expected tensors {', '.join(_OF_ATOMS)}"
+            f"a molecule is {str(entry)[:60]}; expected tensors {', '.join(_ATOMS)}"
         )
-    atoms, bonds, y = (entry[part].array() for part in _OF_ATOMS)
+    atoms, bonds, y = (entry[part].array() for part in _ATOMS)
     edge_index = np.stack(bonds.nonzero())
     return RawGraph(
         x=atoms.astype(np.int16).reshape(-1, 1),
