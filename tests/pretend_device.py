@@ -4,7 +4,9 @@ Autograd, devices and index arithmetic are torch's own; memory and arithmetic ar
 device's type is `lazy`, which torch knows, has no library for, and lets run backward.
 """
 
+from contextlib import ExitStack, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -59,12 +61,28 @@ class PretendDevice(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
+        self.forget()
+
+    def forget(self) -> None:
+        """Start counting again."""
         self.waits: list[str] = []
         """Operations of which the host waits for a value or a length."""
         self.copies: list[tuple[int, ...]] = []
         """Shapes that were copied from the host."""
         self.doubles: list[str] = []
         """Operations that made float64 there."""
+
+    def __enter__(self) -> "PretendDevice":
+        self._patches = ExitStack()
+        for name, instead in {"is_autocast_enabled": False, "autocast": nullcontext()}.items():
+            asked = _unless_there(getattr(torch, name), instead)
+            self._patches.enter_context(patch.object(torch, name, asked))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._patches.close()
 
     def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -102,6 +120,15 @@ class PretendDevice(TorchDispatchMode):
             self.copies.append(tuple(args[0].shape))
         if op is aten.copy_.default and isinstance(args[0], There) and not _is_there(args[1]):
             self.copies.append(tuple(args[1].shape))
+
+
+def _unless_there(function: Any, instead: Any) -> Any:
+    """Autocast, which raises for devices it does not know."""
+
+    def asked(device: str = "cpu", *args: Any, **kwargs: Any) -> Any:
+        return instead if device == DEVICE.type else function(device, *args, **kwargs)
+
+    return asked
 
 
 def _held(tree: Any) -> Any:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from treefold.algebra import (
+    BitwiseOr,
     BitwiseXor,
     CountModulo,
     ExactMonoid,
@@ -76,6 +77,7 @@ CASES = [
     Case(Parity(), INTEGERS, torch.int64),
     Case(CountModulo(3), REALS, torch.float32),
     Case(CountModulo(1), INTEGERS, torch.int64),
+    Case(BitwiseOr(), INTEGERS, torch.int64),
     Case(BitwiseXor(), INTEGERS, torch.int64),
     Case(BitwiseXor(), st.booleans(), torch.bool),
     Case(Gcd(), INTEGERS, torch.int64),

@@ -1,13 +1,13 @@
 import math
 from functools import reduce
-from operator import xor
+from operator import or_, xor
 
 import torch
 from algebra.monoid_cases import fold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treefold.algebra import IDENTITY, BitwiseXor, Gcd
+from treefold.algebra import IDENTITY, BitwiseOr, BitwiseXor, Gcd
 
 INTEGER_LISTS = st.lists(st.integers(-1000, 1000), min_size=1, max_size=8)
 
@@ -17,6 +17,7 @@ INTEGER_LISTS = st.lists(st.integers(-1000, 1000), min_size=1, max_size=8)
 def test_folds_are_what_python_says(values):
     x = torch.tensor(values)
     assert fold(BitwiseXor(), x).tolist() == [reduce(xor, values)]
+    assert fold(BitwiseOr(), x).tolist() == [reduce(or_, values)]
     assert fold(Gcd(), x).tolist() == [math.gcd(*values)]
 
 

@@ -20,6 +20,7 @@ from treefold.aggr.plan_cache import (
     plan_of,
     reuse_plans,
 )
+from treefold.aggr.quantile import MedianAggregation, QuantileAggregation
 from treefold.aggr.recurrent import (
     RecurrentAggregation,
 )
@@ -40,9 +41,11 @@ __all__ = [
     "FixedAggregation",
     "LCMAggregation",
     "LearnedPNAAggregation",
+    "MedianAggregation",
     "MonoidAggregation",
     "Penalties",
     "Penalty",
+    "QuantileAggregation",
     "RaggedAggregation",
     "RecurrentAggregation",
     "SignalMixing",

@@ -41,7 +41,8 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
             _require_no_jit()
             _require_strided("x", x)
             _require_beside("index", index, x)
-            _require_beside("ptr", ptr, x)
+            if not isinstance(ptr, Tensor) or not ptr.is_cpu:  # on the host it is read sooner
+                _require_beside("ptr", ptr, x)
         if not -x.dim() <= dim < x.dim():
             raise ValueError(f"dim is {dim}, but x has {x.dim()} axes {tuple(x.shape)}")
         out: Tensor = nn.Module.__call__(

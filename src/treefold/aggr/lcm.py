@@ -147,10 +147,17 @@ class LCMAggregation(RaggedAggregation):
         reset_parts(self)
 
     def aggregate(self, x: Rows, groups: Groups, plan: TreePlan | None = None) -> Tensor:
-        """Fold each group; one row per group. A `plan` overrides the bracketing."""
+        """Fold each group; one row per group. A `plan` overrides the bracketing.
+
+        An operator with a `reduce_groups` of its own needs no trees.
+        """
         projected = self.projected(x)
         require_type(projected, self.operator)
         require_rows(projected, groups)
+        penalties = self.laws.recorder(self.training)
+        if penalties is None and plan is None and hasattr(self.operator, "reduce_groups"):
+            rows = projected.take(groups.order, groups.has_every_row)
+            return cast(Tensor, self.operator.reduce_groups(rows, groups.sizes))
         if plan is None:
             bracketing = self.bracketing if self.training else self.eval_bracketing
             plan = plan_of(groups, bracketing, self.generator)
@@ -162,7 +169,6 @@ class LCMAggregation(RaggedAggregation):
         if self.training and self.shuffle:
             groups = groups.shuffled(self.generator)
         rows = projected.take(groups.order, groups.has_every_row)
-        penalties = self.laws.recorder(self.training)
         if penalties is None:
             return cast(Tensor, tree_reduce(self.operator, rows, plan))
         fold = tree_fold(self.operator, rows, plan)
@@ -177,8 +183,7 @@ class LCMAggregation(RaggedAggregation):
 
     def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
         """The same over a static plan: torch's own random numbers, and balanced trees."""
-        rows = x if self.project is None else self.project(x)
-        require_channels(rows, self.channels)
+        rows = self.projected(x).table
         require_type(rows, self.operator)
         supplied = supplied_for(groups)
         penalties = self.laws.recorder(self.training)

@@ -39,13 +39,18 @@ def packed_order_of(groups: Groups) -> PackedOrder:
 
 
 @contextmanager
-def reuse_plans() -> Iterator[None]:
+def reuse_plans(*known: tuple[Tensor, Groups]) -> Iterator[None]:
     """Inside, aggregations over the same `index` (or `ptr`) tensor share its groups and plans.
 
     Meant for one forward pass, or for all passes over a static graph. Tensors count as the same if
     they are the same memory, unchanged by torch in between.
+
+    Pairs of an index and its groups are `known` from the start. Groups that a loader has made on
+    the host, and moved by `groups.to(device)`, spare a GPU's host from waiting for their sizes.
     """
-    token = _shared.set({})
+    token = _shared.set(
+        {_key_of(index, groups): ((index, None), groups) for index, groups in known}
+    )
     try:
         yield
     finally:
@@ -119,6 +124,16 @@ def _require_agreement(by_index: Groups, index: Tensor, by_ptr: Groups) -> None:
         )
     if not torch.equal(index.long(), by_ptr.index):
         raise ValueError("index and ptr disagree: ptr is about sorted rows, index is unsorted")
+
+
+def _key_of(index: Tensor, groups: Groups) -> Any:
+    if index.numel() != groups.num_rows or index.device != groups.order.device:
+        raise ValueError(
+            f"an index of {index.numel()} entries on {index.device} goes with groups of "
+            f"{groups.num_rows} rows on {groups.order.device}; expected groups made from that "
+            "index, on its device: give groups.to(index.device)"
+        )
+    return (_memory(index), None, groups.num_groups, groups.num_rows, index.device)
 
 
 def _memory(tensor: Tensor | None) -> Any:

@@ -37,8 +37,11 @@ class StaticGroups:
 
     def shuffled(self) -> tuple["StaticGroups", Int[Tensor, " n"]]:
         """The groups of rows in random order, and that order."""
-        order = torch.randperm(self.index.shape[0], device=self.index.device)
-        return StaticGroups(self.index[order], self.num_groups, self.max_size), order
+        # torch 2.13's inductor fails on rows at `randperm`.
+        order = torch.rand(self.index.shape[0], device=self.index.device).argsort()
+        return StaticGroups(
+            self.index.index_select(0, order), self.num_groups, self.max_size
+        ), order
 
 
 class _Settings:

@@ -95,7 +95,7 @@ def associativity_loss(op: Monoid, states: StaticStates) -> Tensor:
         Tensor,
         op(torch.cat([left, a, middle, inner_left]), torch.cat([inner_right, middle, d, right])),
     )
-    one_left, one_right, other_left, other_right = made.chunk(4)
+    one_left, one_right, other_left, other_right = made.unflatten(0, (4, -1)).unbind(0)
     expected = total * counts.sum() / candidates.sum().clamp(min=1)
     return states.mean_square(
         torch.cat([one_left, other_left]),

@@ -19,6 +19,7 @@ from treefold.algebra.homomorphism import (
     check_imitates,
 )
 from treefold.algebra.integers import (
+    BitwiseOr,
     BitwiseXor,
     Gcd,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "IDENTITY",
     "MONOID_LAWS",
     "SWAP",
+    "BitwiseOr",
     "BitwiseXor",
     "Condition",
     "CountModulo",

@@ -1,4 +1,4 @@
-"""Monoids on integers: exclusive or, and the greatest common divisor."""
+"""Monoids on integers: or and exclusive or, and the greatest common divisor."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,20 @@ import torch
 from torch import Tensor
 
 from treefold.algebra.exact import ExactMonoid
+
+
+@dataclass(frozen=True)
+class BitwiseOr(ExactMonoid):
+    """Or of the bits, with 0; of booleans, whether any is true."""
+
+    @property
+    def identity(self) -> Tensor:
+        """Zero."""
+        return torch.tensor(0)
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        """Or, bit by bit."""
+        return torch.bitwise_or(a, b)
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,22 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, identity_like, map_state, stack_size, take
+from treefold.algebra import (
+    Monoid,
+    State,
+    identity_like,
+    map_state,
+    stack_size,
+    take,
+    tensors_of,
+)
 from treefold.finite.codebook import Codebook
 from treefold.finite.monoid import FiniteMonoid, dense_type
 
 ROWS = 1 << 16
-"""Products in one call of the operator."""
+"""Products in one call of the operator, or fewer ..."""
+ENTRIES = 1 << 25
+"""... if these would be more numbers."""
 LARGEST_TABLE = 1 << 13
 """Elements of the largest monoid whose table is kept: 128 MB of 16-bit numbers."""
 
@@ -80,7 +90,7 @@ class _Search:
         done = sum(map(len, self.steps))
         many = len(self.values)
         while done < len(self):
-            stop = min(len(self), done + max(1, ROWS // many))
+            stop = min(len(self), done + max(1, rows_at_once(self.book.states) // many))
             left = torch.arange(done, stop).repeat_interleave(many)
             products = self._multiply(left, self.values.repeat(stop - done))
             self.steps.append(products.view(-1, many))
@@ -91,7 +101,7 @@ class _Search:
         """Until every product of two known elements is known, and one more value as well."""
         done = 1
         while done < len(self):
-            stop = min(len(self), done + max(1, ROWS // len(self)))
+            stop = min(len(self), done + max(1, rows_at_once(self.book.states) // len(self)))
             # All products of the rows [done, stop) with one another and with all before them.
             left = torch.arange(done, stop).repeat_interleave(stop - 1)
             right = torch.arange(1, stop).repeat(stop - done)
@@ -132,6 +142,12 @@ class _Search:
             raise LimitReached(len(self.book), self.limit)
 
 
+def rows_at_once(states: State) -> int:
+    """Products of such states in one call of the operator: memory stays bounded."""
+    width = sum(part[:1].numel() for part in tensors_of(states))
+    return max(1, min(ROWS, ENTRIES // max(1, width)))
+
+
 def product_rows(op: Monoid, finite: FiniteMonoid) -> Iterator[tuple[int, Tensor]]:
     """All products of elements, some rows of the table at a time, each with its first row.
 
@@ -141,7 +157,7 @@ def product_rows(op: Monoid, finite: FiniteMonoid) -> Iterator[tuple[int, Tensor
     everything = torch.arange(len(finite))
     yield 0, everything[None]
     right = everything[1:]
-    height = max(1, ROWS // len(finite))
+    height = max(1, rows_at_once(finite.codes) // len(finite))
     for start in range(1, len(finite), height):
         left = everything[start : start + height]
         pairs = left.repeat_interleave(len(right)), right.repeat(len(left))

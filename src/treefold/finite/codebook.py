@@ -62,6 +62,13 @@ class Codebook:
         return places
 
     def _hash(self, states: State) -> Tensor:
+        parts = tensors_of(states)
+        if len(parts) == 1 and parts[0].dtype == torch.uint8 and 0 < len(self._factors) < 1 << 11:
+            # As matrix products: all sums are whole numbers below 2^24, which float32 adds exactly.
+            largest = (1 << 24) // (255 * len(self._factors))
+            factors = torch.stack([self._factors.roll(k) % largest for k in range(8)], 1)
+            sums = (_flat(parts[0]).float() @ factors.float()).long()
+            return (sums * self._factors[0].pow(torch.arange(1, 9))).sum(1)
         rows = torch.cat([_flat(_bits(part)) for part in tensors_of(states)], 1)
         mixed = (rows * self._factors).sum(1)  # wraps around, as it should
         return mixed ^ (mixed >> 29)

@@ -16,6 +16,7 @@ from treefold.algebra import State, map_state, tensors_of
 from treefold.fold._inference import lasting
 from treefold.fold.groups import Groups, places_within
 from treefold.fold.rows import Rows, require_rows, take_rows
+from treefold.fold.transfer import send
 from treefold.shapes import Int
 
 Cell: TypeAlias = Callable[[State, State], State]
@@ -37,27 +38,28 @@ class PackedOrder:
     @classmethod
     def of(cls, groups: Groups) -> "PackedOrder":
         """Pack these groups."""
-        sizes = groups.sizes
+        sizes = groups.host_sizes
         by_length = sizes.argsort(descending=True, stable=True)
         by_length = by_length[: int((sizes > 0).sum())]
-        rank = torch.empty_like(sizes).index_copy_(
-            0, by_length, torch.arange(by_length.numel(), device=sizes.device)
-        )
+        ranks = torch.arange(by_length.numel())
         place = places_within(sizes)
         batch_sizes = torch.bincount(place)
         first = batch_sizes.cumsum(0) - batch_sizes
-        packed = first[place] + rank[groups.index]
+        rank = torch.empty_like(sizes).index_copy_(0, by_length, ranks)
+        packed = first[place] + rank.repeat_interleave(sizes)
+        last = first[sizes[by_length] - 1] + ranks
+        packed, by_length, last = send([packed, by_length, last], groups.order.device)
         rows = torch.empty_like(groups.order).index_copy_(0, packed, groups.order)
-        last = first[sizes[by_length] - 1] + torch.arange(by_length.numel(), device=sizes.device)
-        return cls(rows, batch_sizes.cpu(), by_length, last)
+        return cls(rows, batch_sizes, by_length, last)
 
     @cached_property
     @lasting
     def before(self) -> Int[Tensor, " n"]:
         """The packed place of the row before each row in its group; -1 for first rows."""
-        steps = self.batch_sizes.to(self.rows.device)
+        steps = self.batch_sizes
         step_back = torch.cat([steps[:1], steps[:-1]]).repeat_interleave(steps)
-        return (torch.arange(self.rows.numel(), device=self.rows.device) - step_back).clamp(min=-1)
+        before = (torch.arange(self.rows.numel()) - step_back).clamp(min=-1)
+        return send([before], self.rows.device)[0]
 
 
 class Chain(NamedTuple):

@@ -232,7 +232,7 @@ def _padded(rows: Tensor, count: int) -> Tensor:
 def _unanswered(rows: Tensor, too_large: Tensor) -> Tensor:
     if not (rows.is_floating_point() or rows.is_complex()):
         return rows
-    return rows.masked_fill(_like(too_large, rows), torch.nan)
+    return rows.masked_fill(_like(too_large, rows), float("nan"))
 
 
 def _checked(sizes: Tensor, max_size: int) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from treefold.algebra import Max, Min, Monoid, State, Sum
+from treefold.algebra import Max, Min, Monoid, State, Sum, identity_like
 from treefold.fold import (
     Fold,
     Rows,
@@ -19,8 +19,8 @@ from treefold.fold import (
     take_rows,
 )
 from treefold.operators.bijection import CouplingFlow
-from treefold.operators.operator import HALF_TYPES, Operator
-from treefold.operators.transforms import autocast_device
+from treefold.operators.operator import Operator
+from treefold.operators.transforms import HALF_TYPES, autocast_device
 from treefold.shapes import Float
 
 
@@ -73,9 +73,8 @@ class Conjugated(Operator):
     @property
     def identity(self) -> Tensor:  # type: ignore[override]
         """φ⁻¹(e): what an empty group gives."""
-        bottom = cast(Tensor, self.monoid.identity)
         like = next(self.bijection.parameters(), torch.zeros(()))
-        return self._decode(bottom.to(like).expand(self.channels))
+        return self._decode(cast(Tensor, identity_like(self.monoid, like.new_empty(self.channels))))
 
     def forward(
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]

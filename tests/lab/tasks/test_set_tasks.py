@@ -2,7 +2,7 @@
 
 import statistics
 from functools import reduce
-from operator import xor
+from operator import or_, xor
 
 import pytest
 import torch
@@ -17,6 +17,7 @@ DEFINITIONS = {
     "count-modulo": lambda values: sum(value % 2 for value in values) % 5,
     "mode": lambda values: min(statistics.multimode(values)),
     "xor": lambda values: reduce(xor, values),
+    "bitwise-or": lambda values: reduce(or_, values),
 }
 
 

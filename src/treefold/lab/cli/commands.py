@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from treefold.algebra import law_report
-from treefold.checkpoints import CheckpointStore
 from treefold.cores import num_cores
 from treefold.finite import GRADES, Certificate, Grade
 from treefold.lab.cli.display import choose_display
 from treefold.lab.cli.watching import watch
 from treefold.lab.experiments import (
-    CHECKPOINTS,
     certify_network,
     experiment_of,
     find_experiment,
@@ -28,7 +26,7 @@ from treefold.lab.experiments import (
     run_of,
     runner_of,
 )
-from treefold.lab.networks import SetNetwork
+from treefold.lab.networks import CountingNetwork, SetNetwork
 from treefold.lab.runs import (
     FULL,
     Record,
@@ -167,14 +165,14 @@ def certify_run(path: Path, grade: str, limit: int, out: Path | None) -> Path:
     record = Record.read(run_of(path))
     experiment = experiment_of(record)
     require_one_of(GRADES, grade, "grade")
-    model = model_at(_last_checkpoint(path), runner_of(experiment, record.seed)).float()
-    if not isinstance(model, SetNetwork):
+    model = model_at(path, runner_of(experiment, record.seed)).float()
+    if not isinstance(model, SetNetwork | CountingNetwork):
         raise ValueError(f"{record.name} is not about multisets of integers; expected a set task")
     about = {"run": record.name, "seed": record.seed, "recipe": record.recipe, "limit": limit}
     certificate = certify_network(
-        model, experiment.task, cast(Grade, grade), limit, _print_progress, **about
+        model, experiment.task, cast(Grade, grade), limit, _print_progress, about
     ).certificate
-    out = run_of(path).parent / f"certificate-{grade}.json" if out is None else out
+    out = run_of(path) / f"certificate-{grade}.json" if out is None else out
     certificate.save(out)
     print(describe_certificate(certificate))
     return out
@@ -186,22 +184,16 @@ def verify_certificate(file: Path, path: Path) -> None:
     record = Record.read(run_of(path))
     experiment = experiment_of(record)
     model = cast(
-        SetNetwork, model_at(_last_checkpoint(path), runner_of(experiment, record.seed)).float()
+        SetNetwork | CountingNetwork,
+        model_at(path, runner_of(experiment, record.seed)).float(),
     )
     found = certify_network(
-        model, experiment.task, kept.grade, kept.about["limit"], _print_progress, **kept.about
+        model, experiment.task, kept.grade, kept.about["limit"], _print_progress, kept.about
     ).certificate
     differences = kept.differences(found)
     if differences:
         raise ValueError(f"{file} is not what the weights give: {'; '.join(differences)}")
     print(f"verified: {describe_certificate(found)}")
-
-
-def _last_checkpoint(path: Path) -> Path:
-    """The newest checkpoint of a run, unless `path` names one: states are hard at the end."""
-    folder = path / CHECKPOINTS
-    names = CheckpointStore(folder, "last").names() if folder.is_dir() else []
-    return folder / names[-1] if names else path
 
 
 def describe_certificate(found: Certificate) -> str:

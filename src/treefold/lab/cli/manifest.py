@@ -121,10 +121,11 @@ def _entry(usual: Entry, table: Mapping[str, Any], where: str) -> Entry:
     known = [entry.name for entry in fields(Entry)]
     if unknown := [key for key in table if key not in known]:
         raise ValueError(f"{where} has {', '.join(unknown)}; expected only {', '.join(known)}")
+    given: dict[str, Any]
     given = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
     rows = given.pop("rows", ())
     rows = (rows,) if isinstance(rows, str) else rows
-    lists = {"rows": (rows, str), "set": (given.get("set", ()), str)}
+    lists: dict[str, tuple[Any, type]] = {"rows": (rows, str), "set": (given.get("set", ()), str)}
     if isinstance(given.get("seeds"), tuple):
         lists["seeds"] = given["seeds"], int
     for key, (values, kind) in lists.items():

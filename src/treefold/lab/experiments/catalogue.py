@@ -44,8 +44,52 @@ class Family:
         return import_module(f"treefold.lab.experiments.{self.module}")
 
 
-_SET_TASKS = ("second-minimum", "parity", "count-modulo", "mode", "xor")
+TITLES = {
+    "second-minimum": ("Second minimum", "The second smallest of a set of 8-bit integers."),
+    "second-minimum-lambda": (
+        "Weight of the associativity loss",
+        "The second smallest of a set, by Binary-GRU-Assoc with λ from 1 down to 10⁻⁷.",
+    ),
+    "second-minimum-associativity": (
+        "The associativity loss as published",
+        "The second smallest of a set; the loss is summed over channels and nodes.",
+    ),
+    "generalisation": (
+        "Parts of gated selection",
+        "The second smallest of a set, with parts of the operator left out or changed.",
+    ),
+    "multi-task": (
+        "Six properties of random graphs",
+        "PNA's multi-task benchmark: log₁₀ of the mean squared error on its test graphs.",
+    ),
+    "parity": ("Parity", "Is the sum of a set of integers odd?"),
+    "count-modulo": ("Count modulo 5", "The number of odd integers of a set, modulo 5."),
+    "mode": ("Mode", "The most frequent of a multiset of 4-bit integers."),
+    "xor": ("Exclusive or", "The bitwise exclusive or of a set of 8-bit integers."),
+    "bitwise-or": ("Bitwise or", "The bitwise or of a set of 8-bit integers."),
+    "finite": ("Learned monoids with a proof", "Tasks on sets, by operators with finite states."),
+    "finite-ideas": ("What each idea gives", "Finite states, with one idea left out or changed."),
+    "set-speed": ("Seconds per epoch", "Training on the second minimum, by the size of the sets."),
+    "zinc": ("ZINC", "Molecules: constrained solubility."),
+    "zinc-edges": ("ZINC with edges", "Molecules and their bonds: constrained solubility."),
+    "cifar10": ("CIFAR10", "Superpixels of small images."),
+    "cifar10-edges": ("CIFAR10 with edges", "Superpixels of small images, with edge features."),
+    "mnist": ("MNIST", "Superpixels of handwritten digits."),
+    "mnist-edges": ("MNIST with edges", "Superpixels of handwritten digits, with edge features."),
+    "molhiv": ("MolHIV", "Molecules: which of them stop HIV from multiplying."),
+}
+"""The name of every experiment for a reader, and its question; in the order of a report."""
+
+_SET_TASKS = ("second-minimum", "parity", "count-modulo", "mode", "xor", "bitwise-or")
 _SET_ROWS = ("gru", "binary-gru-assoc", "binary-gru", "pna", "max", "sum")
+FINITE_ROWS = (
+    *("parity", "xor", "count-modulo", "bitwise-or", "second-minimum", "second-minimum-5"),
+    "third-minimum-5",
+)
+FINITE_IDEAS = (
+    *("counters-of-every-kind", "counters-hard-at-once", "counters-without-questions"),
+    *("selection", "selection-hard-at-once", "selection-never-hard"),
+)
 _REAL_ROWS = ("mpnn-sum", "mpnn-max", "pna", "gru", "binary-gru", "binary-gru-assoc")
 _REAL = ("zinc", "zinc-edges", "molhiv", "cifar10", "cifar10-edges", "mnist", "mnist-edges")
 _SMOKE = "seconds: does it run?"
@@ -76,6 +120,12 @@ FAMILIES = {
             "standard": "what we publish: about ten minutes of one core a run, three seeds",
             "paper": "as in the paper: 1,000 epochs, hours to days",
         },
+    ),
+    "finite states": Family(
+        "finite_sets",
+        tasks=(),
+        rows={"finite": FINITE_ROWS, "finite-ideas": FINITE_IDEAS},
+        presets={"smoke": _SMOKE, "standard": "what we publish: some minutes of one core a run"},
     ),
     "graphs": Family(
         "multitask",

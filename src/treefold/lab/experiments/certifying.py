@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Mapping
 from math import inf
 from typing import Any, NamedTuple, cast
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from treefold.aggr import LCMAggregation
+from treefold.algebra import State
 from treefold.finite import (
     Bounded,
     Certificate,
@@ -20,10 +22,11 @@ from treefold.finite import (
     close,
     fingerprint,
 )
-from treefold.lab.experiments.counting import CountingNetwork
-from treefold.lab.networks import SetNetwork
+from treefold.lab.networks import CountingNetwork, SetNetwork
 from treefold.lab.tasks import SetTask, from_bits
 from treefold.operators import FiniteCounters, FiniteSelection
+
+ANSWERS_AT_ONCE = 4096
 
 
 class Proved(NamedTuple):
@@ -33,13 +36,14 @@ class Proved(NamedTuple):
     monoid: FiniteMonoid
 
 
+@torch.no_grad()
 def certify_network(
-    model: SetNetwork,
+    model: SetNetwork | CountingNetwork,
     task: SetTask,
     grade: Grade = "tree",
     limit: int = 60_000,
     watch: Watch = lambda known, left: None,
-    **about: Any,
+    about: Mapping[str, Any] | None = None,
 ) -> Proved:
     """Close the operator of a network over all integers, and compare it with the exact monoid.
 
@@ -47,74 +51,70 @@ def certify_network(
     codes and answers are clear of what rounding can do to them in float32.
     """
     model.eval()
-    aggregator = cast(LCMAggregation, model.aggregator)
-    op = aggregator.operator
+    op = _operator_of(model)
+    began = time.monotonic()
+    elements, clear = _elements(model, op)
+    counts = op.counts() if isinstance(op, FiniteCounters) else None
+    exact = counts or op
+    rows = counts.encode(elements) if counts else elements
+
+    def compare(trees: bool) -> tuple[Certificate, FiniteMonoid, float]:
+        finite = close(exact, rows, limit, trees=trees, watch=watch)
+        margins = list[float]()
+
+        def answers(codes: State) -> Tensor:
+            parts = []
+            for part in cast(Tensor, codes).split(ANSWERS_AT_ONCE):
+                logits = bounded(model.decoder, counts.decode(part) if counts else part)
+                margins.append(logits.margin)
+                parts.append(from_bits(logits.value > 0))
+            return torch.cat(parts)
+
+        finite = finite.answering(answers)
+        return certify(finite, task, grade, exact, **(about or {})), finite, min(margins)
+
+    found, finite, margin = compare(trees=False)
+    if grade == "tree" and not found.holds:  # products may lead to states that lists do not reach
+        found, finite, margin = compare(trees=True)
+    return Proved(
+        dataclasses.replace(
+            found,
+            seconds=round(time.monotonic() - began, 3),
+            weights=fingerprint(model),
+            margin=min(clear, margin),
+        ),
+        finite,
+    )
+
+
+def _operator_of(model: SetNetwork | CountingNetwork) -> FiniteCounters | FiniteSelection:
+    aggregator = model.aggregator
+    op = aggregator.operator if isinstance(aggregator, LCMAggregation) else aggregator
     if not isinstance(op, FiniteCounters | FiniteSelection):
         raise ValueError(
             f"{type(op).__name__} has no finite states to enumerate; expected a run of "
             "finite-counters or finite-selection"
         )
     if not op.hard:
-        raise ValueError("its states are still soft: the run has not come to where they are hard")
-    elements, clear = _elements(model, aggregator, op)
-    return _proved(model, op, elements, clear, task, grade, limit, watch, about)
+        raise ValueError(
+            "its states are still soft; train it with training.hard_from below 1, to the end"
+        )
+    return op
 
 
-def certify_counting(
-    model: CountingNetwork,
-    task: SetTask,
-    grade: Grade = "tree",
-    limit: int = 60_000,
-    watch: Watch = lambda known, left: None,
-    **about: Any,
-) -> Proved:
-    """The same for a network that has learned what to count; its elements are whole numbers."""
-    model.eval()
-    if (model.settled < 0).any():
-        raise ValueError("what its values count is still learned; train it to the end")
-    model.operator.anneal(hard=True)
-    return _proved(model, model.operator, model.table(), inf, task, grade, limit, watch, about)
-
-
-@torch.no_grad()
-def _proved(
-    model: SetNetwork | CountingNetwork,
-    op: FiniteCounters | FiniteSelection,
-    elements: Tensor,
-    clear: float,
-    task: SetTask,
-    grade: Grade,
-    limit: int,
-    watch: Watch,
-    about: dict[str, Any],
-) -> Proved:
-    began = time.monotonic()
-    finite = close(op, elements, limit, trees=grade == "tree", watch=watch)
-    logits = bounded(model.decoder, cast(Tensor, finite.codes)[1:])
-    finite = finite.answering(lambda codes: from_bits(logits.value > 0))
-    found = certify(finite, task, grade, op, **about)
-    return Proved(
-        dataclasses.replace(
-            found,
-            seconds=round(time.monotonic() - began, 3),
-            weights=fingerprint(model),
-            margin=min(clear, logits.margin),
-        ),
-        finite,
-    )
-
-
-@torch.no_grad()
 def _elements(
-    model: SetNetwork, aggregator: LCMAggregation, op: FiniteCounters | FiniteSelection
+    model: SetNetwork | CountingNetwork, op: FiniteCounters | FiniteSelection
 ) -> tuple[Tensor, float]:
     """The codes of all integers, and how clear of rounding the numbers are that decide them."""
+    if isinstance(model, CountingNetwork):
+        return op.code(model.table()), inf  # a table of parameters: nothing is computed
     bits = model.embedding.flatten(0, 1)
     embedding = torch.nn.Linear(bits.shape[0], bits.shape[1], bias=False)
     embedding.weight.copy_(bits.T)
     parts = [embedding, *model.encoder]
-    if aggregator.project is not None:
-        parts.append(aggregator.project)
+    project = cast(LCMAggregation, model.aggregator).project
+    if project is not None:
+        parts.append(project)
     rows = bounded(torch.nn.Sequential(*parts), model.is_digit)
     return op.code(rows.value.float()), _clearance(op, rows)
 

@@ -39,6 +39,8 @@ class Model:
     """The network around the aggregator."""
 
     channels: int = 128
+    counting: bool = field(default=False, metadata=_ADDED)
+    """Finite counters, each of which learns to answer one question about the answer."""
 
     def __post_init__(self) -> None:
         _require_positive("model", self, ["channels"])
@@ -141,6 +143,16 @@ class Training:
     """Stop as soon as the schedule `plateau` has gone below it."""
     seconds: float | None = field(default=None, metadata=_ADDED)
     """Stop once the run's clock shows so many, in the middle of an epoch too."""
+    anneal_from: float = field(default=1.0, metadata=_ADDED)
+    """The part of all epochs after which operators with finite states sharpen theirs."""
+    hard_from: float = field(default=1.0, metadata=_ADDED)
+    """The part of all epochs after which their states are codes; 1 for never."""
+    last_slope: float = field(default=1.0, metadata=_ADDED)
+    """How sharp states are just before."""
+    noise: float = field(default=0.0, metadata=_ADDED)
+    """Added to what will be rounded, until then."""
+    counterexamples: float = field(default=0.0, metadata=_ADDED)
+    """The weight of a loss of codes: trees over the same elements that reach two of them."""
 
     def __post_init__(self) -> None:
         _require_positive("training", self, ["batch_size", "learning_rate", "validate_every"])
@@ -163,11 +175,28 @@ class Training:
             raise ValueError(
                 f"training.plateau_factor is {self.plateau_factor}; expected between 0 and 1"
             )
-        for name in ("weight_decay", "plateau_patience", "min_learning_rate"):
+        for name in (
+            *("weight_decay", "plateau_patience", "min_learning_rate"),
+            *("noise", "counterexamples"),
+        ):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"training.{name} is {getattr(self, name)}; expected 0 or more")
+        if not 0 <= self.anneal_from <= self.hard_from <= 1:
+            raise ValueError(
+                f"training.anneal_from is {self.anneal_from} and training.hard_from "
+                f"{self.hard_from}; expected parts of all epochs, the first no more than the second"
+            )
+        if not 1 <= self.last_slope < math.inf:
+            raise ValueError(f"training.last_slope is {self.last_slope}; expected 1 or more")
+        if self.anneals and self.epochs is None:
+            raise ValueError("annealing needs training.epochs, because it follows parts of them")
         require_one_of(OPTIMIZERS, self.optimizer, "optimizer")
         require_one_of(SCHEDULES, self.schedule, "schedule")
+
+    @property
+    def anneals(self) -> bool:
+        """True if operators with finite states are led to codes."""
+        return self.noise > 0 or self.last_slope > 1 or self.hard_from < 1
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from torch.nn import functional as F
 
 from treefold.aggr import aggregator
 from treefold.fold import TableRows
+from treefold.lab.experiments.recipe import AggregatorChoice
 from treefold.lab.experiments.task_runner import Folded, TaskRunner
-from treefold.lab.networks import OracleNetwork, SetNetwork
+from treefold.lab.networks import CountingNetwork, OracleNetwork, SetNetwork, asked
 from treefold.lab.runs import some_examples
 from treefold.lab.tasks import SetData, SetTask, from_bits, to_bits
 
@@ -24,6 +25,29 @@ class Balanced(NamedTuple):
 
 Case: TypeAlias = int | Balanced
 ORACLE = "oracle"
+MOST_WEIGHT = 30.0
+"""Of a rare reply to a question."""
+
+
+class Rarity(NamedTuple):
+    """Weights that make rare replies and rare answers count as much as common ones."""
+
+    yes: Tensor
+    no: Tensor
+    """For each question."""
+    answers: Tensor
+    """For each answer."""
+
+    @classmethod
+    def of(cls, answers: Tensor, bits: int) -> "Rarity":
+        """From the answers of training sets."""
+        share = asked(answers, bits).double().mean(0)
+        counts = torch.bincount(answers, minlength=1 << bits)
+        return cls(
+            (0.5 / share).clamp(max=MOST_WEIGHT).float(),
+            (0.5 / (1 - share)).clamp(max=MOST_WEIGHT).float(),
+            1 / counts.clamp(min=1).float(),
+        )
 
 
 class SetRunner(TaskRunner):
@@ -31,6 +55,11 @@ class SetRunner(TaskRunner):
 
     chosen_by = "validation_accuracy"
     other_aggregators = (ORACLE,)
+
+    @property
+    def logs_laws(self) -> bool:  # type: ignore[override]
+        """Not of counters, which obey them by construction."""
+        return not self.experiment.model.counting
 
     @property
     def task(self) -> SetTask:
@@ -48,16 +77,33 @@ class SetRunner(TaskRunner):
         choice, channels = self.experiment.aggregator, self.experiment.model.channels
         if choice.name == ORACLE:
             return OracleNetwork(self.task)
+        if self.experiment.model.counting:
+            return counting_network(self.task, choice)
         made = aggregator(choice.name, channels, **choice.options)
         return SetNetwork(self.task.bits, self.task.answer_bits, channels, made)
 
     def train(self) -> SetData:
         """The training sets."""
+        return self._training_sets
+
+    @cached_property
+    def _training_sets(self) -> SetData:
         return self.task.train(self.seed)
+
+    @cached_property
+    def _rarity(self) -> Rarity:
+        return Rarity.of(self._training_sets.answers, self.task.answer_bits)
 
     def loss(self, model: nn.Module, batch: SetData) -> tuple[Tensor, dict[str, Tensor]]:
         """Cross-entropy of bits, and correct sets."""
+        if self.experiment.model.counting:
+            return counting_loss(model, batch, self._rarity)
         return loss_and_correct(model, batch)
+
+    def finish_epoch(self, model: nn.Module) -> None:
+        """Settle, once they are hard, which counters are used."""
+        if isinstance(model, CountingNetwork):
+            model.settle(self._training_sets)
 
     def validate(self, model: nn.Module, device: torch.device) -> dict[str, float]:
         """The loss and the accuracy."""
@@ -66,7 +112,7 @@ class SetRunner(TaskRunner):
 
     def folded(self, model: nn.Module, device: torch.device) -> Sequence[Folded]:
         """The aggregator, with embeddings of some validation sets."""
-        if not isinstance(model, SetNetwork):
+        if not isinstance(model, SetNetwork | CountingNetwork):
             return ()
         data: SetData = some_examples(self.validation, device)
         return (Folded(model.aggregator, TableRows(model.table(), data.values), data.groups),)
@@ -157,6 +203,42 @@ def loss_and_correct(model: nn.Module, batch: SetData) -> tuple[Tensor, dict[str
         logits, to_bits(batch.answers, logits.shape[-1]).to(logits.dtype)
     )
     return loss, {"accuracy": (from_bits(logits.detach() > 0) == batch.answers).sum()}
+
+
+def counting_network(task: SetTask, choice: AggregatorChoice) -> CountingNetwork:
+    """The network of finite counters, of the kinds that are among the aggregator's options."""
+    kinds, others = choice.options.get("kinds"), set(choice.options) - {"kinds"}
+    if choice.name != "finite-counters" or kinds is None or others:
+        raise ValueError(
+            f"model.counting is for finite-counters with kinds=... as the one option; got "
+            f"{choice.name} with {choice.options}"
+        )
+    return CountingNetwork(task.bits, task.answer_bits, kinds)
+
+
+def counting_loss(
+    model: nn.Module, batch: SetData, rarity: Rarity
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The cross-entropies of all replies, and of the answer's bits, and correct sets.
+
+    Yes weighs as much as no, and each answer as much as any other.
+    """
+    outputs, bits = model(batch.values, batch.groups), (len(rarity.answers) - 1).bit_length()
+    digits, replies = outputs[:, :bits], outputs[:, bits:]
+    right = asked(batch.answers, bits)
+    weight = torch.where(right, rarity.yes.to(outputs), rarity.no.to(outputs)) / len(batch)
+    tries = (1, replies.shape[1] // right.shape[1])
+    asking = F.binary_cross_entropy_with_logits(
+        replies, right.repeat(tries).to(outputs), weight.repeat(tries), reduction="sum"
+    )
+    share = rarity.answers.to(outputs)[batch.answers]
+    reading = F.binary_cross_entropy_with_logits(
+        digits,
+        to_bits(batch.answers, bits).to(outputs),
+        (share / share.sum())[:, None],
+        reduction="sum",
+    )
+    return asking + reading, {"accuracy": (from_bits(digits > 0) == batch.answers).sum()}
 
 
 @torch.no_grad()

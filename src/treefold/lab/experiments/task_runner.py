@@ -101,6 +101,9 @@ class TaskRunner(ABC):
     def warm_up(self, model: nn.Module, world: World) -> None:  # noqa: B027  (few need it)
         """Do what the run's clock should not count; learns nothing."""
 
+    def finish_epoch(self, model: nn.Module) -> None:  # noqa: B027  (few need it)
+        """Change a network between two epochs, in all processes alike."""
+
     @abstractmethod
     def folded(self, model: nn.Module, device: torch.device) -> Sequence[Folded]:
         """Aggregators to measure laws on; none where nothing is learned that should obey any."""

@@ -13,6 +13,7 @@ from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from treefold.checkpoints import CheckpointStore, DamagedCheckpoint
+from treefold.lab.experiments.annealing import Annealing
 from treefold.lab.experiments.build import build_optimizer, build_schedule
 from treefold.lab.experiments.task_runner import TaskRunner, mean_violations
 from treefold.lab.runs import (
@@ -51,6 +52,8 @@ class Standing:
     seconds: float = 0.0
     first_seconds: float = 0.0
     """The seconds of the first epoch, in which loops may be compiled."""
+    hard: bool = False
+    """True once annealing is over: only then can an epoch be the best."""
 
 
 class Trainer:
@@ -69,11 +72,13 @@ class Trainer:
             runner.pace_highest,
         )
         self.wrapped, self.wrapped_optimizer = world.wrap(self.model, self.optimizer)
+        self.annealing = Annealing(model, self.training)
         self.progress, self.standing = Progress(), Standing()
         self.last = CheckpointStore(folder / CHECKPOINTS, "last")
         self.best = CheckpointStore(folder / CHECKPOINTS, "best")
         self.log = MetricsLog(folder)
         self._resume()
+        self.annealing.set(self._done())
         self.curves = TensorBoardLog(folder, self._epochs_done()) if world.rank == 0 else None
 
     def train(self, watcher: Watcher, stop: StopRequest) -> None:
@@ -96,6 +101,7 @@ class Trainer:
                     raise self._stopped(stop, f"at epoch {progress.epoch}, step {progress.step}")
                 if self._is_over():
                     return
+                self.annealing.set(self._done())
         except NonFinite as error:
             if is_finite(self.model, self.optimizer):
                 self._save()
@@ -170,6 +176,11 @@ class Trainer:
             batches=self.runner.batches,
         )
 
+    def _done(self) -> float:
+        """The part of all epochs that is behind."""
+        epoch, step = self.progress.epoch, self.progress.step
+        return (epoch - 1 + step / self.steps) / (self.training.epochs or epoch)
+
     def _time_is_up(self) -> bool:
         seconds = self.training.seconds
         return seconds is not None and self.world.any(self.standing.seconds >= seconds)
@@ -191,6 +202,7 @@ class Trainer:
         if progress.epoch == 1:
             standing.first_seconds = standing.seconds
         self._require_finite()
+        self.runner.finish_epoch(self.model)
         row: dict[str, float | int] = {
             "epoch": progress.epoch,
             "seconds": round(standing.seconds, 3),
@@ -205,6 +217,7 @@ class Trainer:
                 standing.best = row[self.runner.chosen_by]
                 standing.best_loss = row["validation_loss"]
                 standing.best_epoch = progress.epoch
+                standing.hard = self.annealing.is_over
                 state = capture(rng=False, model=self.model, standing=dataclasses.asdict(standing))
                 self.world.first(lambda: self.best.save(state))
         # An older version that began this run may have logged fewer columns.
@@ -231,7 +244,12 @@ class Trainer:
         return {**self.runner.validate(self.wrapped, device), **laws}
 
     def _is_better(self, row: Mapping[str, float | int]) -> bool:
-        """Compare by the runner's measure; equal ones, such as two perfect epochs, by the loss."""
+        """Compare by the runner's measure; equal ones, such as two perfect epochs, by the loss.
+
+        Any epoch whose states are codes is better than one where they are still soft.
+        """
+        if self.annealing.is_over != self.standing.hard and self.standing.best is not None:
+            return self.annealing.is_over
         found, best, loss = row[self.runner.chosen_by], self.standing.best, self.standing.best_loss
         if best is None or math.isnan(best):  # anything is better than no number
             return True

@@ -1,4 +1,6 @@
 from .convolutions import CONVOLUTIONS as CONVOLUTIONS
+from .counting_network import CountingNetwork as CountingNetwork
+from .counting_network import asked as asked
 from .graph_layers import NormalizedTowers as NormalizedTowers
 from .graph_layers import PlainLayer as PlainLayer
 from .graph_layout import GraphLayout as GraphLayout

@@ -1,5 +1,6 @@
 from .cache import MissingData as MissingData
 from .cache import data_folder as data_folder
+from .constant_answer import best_constant as best_constant
 from .multitask.families import FAMILIES as FAMILIES
 from .multitask.graph_data import TARGETS as TARGETS
 from .multitask.graph_data import GraphData as GraphData

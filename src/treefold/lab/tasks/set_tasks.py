@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import (
+    BitwiseOr,
     BitwiseXor,
     ExactMonoid,
     KthMinimum,
@@ -199,7 +200,26 @@ class Xor(SetTask):
         return BitwiseXor()
 
 
+@dataclass(frozen=True)
+class Or(SetTask):
+    """The bitwise or: in every bit, whether any integer has it."""
+
+    name: ClassVar[str] = "bitwise-or"
+
+    @property
+    def monoid(self) -> ExactMonoid:
+        """Or."""
+        return BitwiseOr()
+
+    def balanced(self, size: int, seed: int) -> SetData:
+        """Integers are uniform among those without the bits that a uniform answer lacks."""
+        generator, shape = stream(seed, BALANCED + size), (self.num_evaluation, size)
+        answer = torch.randint(0, self.num_values, (self.num_evaluation, 1), generator=generator)
+        values = torch.randint(0, self.num_values, shape, generator=generator) & answer
+        return self.label(values.flatten(), torch.full((self.num_evaluation,), size))
+
+
 SET_TASKS: dict[str, Callable[..., SetTask]] = {
-    task.name: task for task in (KthSmallest, SumParity, CountOdd, MostFrequent, Xor)
+    task.name: task for task in (KthSmallest, SumParity, CountOdd, MostFrequent, Xor, Or)
 }
 """By name: `SET_TASKS[name](**options)`."""

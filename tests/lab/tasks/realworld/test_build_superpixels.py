@@ -14,8 +14,7 @@ pytest.importorskip("skimage")
 from PIL import Image
 from torch_geometric import datasets
 
-from treefold.lab.compare import load_dataset
-from treefold.lab.tasks import CIFAR10, MNIST
+from treefold.lab.tasks import CIFAR10, MNIST, load_dataset
 from treefold.lab.tasks.realworld.build_superpixels import (
     Segmentation,
     build_superpixels,

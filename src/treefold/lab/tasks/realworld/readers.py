@@ -59,9 +59,7 @@ def _molecule(entry: Any) -> RawGraph:
     if not isinstance(entry, dict) or any(
         not isinstance(entry.get(part), PickledTensor) for part in _ATOMS
     ):
-        raise ValueError(
-            f"a molecule is {str(entry)[:60]}; expected tensors {', '.join(_ATOMS)}"
-        )
+        raise ValueError(f"a molecule is {str(entry)[:60]}; expected tensors {', '.join(_ATOMS)}")
     atoms, bonds, y = (entry[part].array() for part in _ATOMS)
     edge_index = np.stack(bonds.nonzero())
     return RawGraph(
