@@ -33,7 +33,8 @@ def interpreted() -> ModuleType:
     name = "interpreted_triton_gates"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, SOURCE)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         with patch.dict(os.environ, {"TRITON_INTERPRET": "1"}):
             spec.loader.exec_module(module)

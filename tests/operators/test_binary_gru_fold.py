@@ -166,8 +166,8 @@ def test_without_gradients_the_values_are_the_same(op, layout, plan):
         quiet = tree_fold(op, x, plan)
     loud = tree_fold(op, x, plan)
     assert not quiet.groups.requires_grad
-    assert torch.equal(quiet.groups, loud.groups)
-    assert torch.equal(quiet.nodes, loud.nodes)
+    rounding = 0 if why_not() is None else 1e-12  # torch adds biases in two ways
+    torch.testing.assert_close(quiet, loud, rtol=rounding, atol=rounding)
 
 
 def test_gradients_can_be_taken_twice(op, layout, plan):

@@ -39,7 +39,9 @@ class StaticGroups:
         """The groups of rows in random order, and that order."""
         # torch 2.13's inductor fails on rows at `randperm`.
         order = torch.rand(self.index.shape[0], device=self.index.device).argsort()
-        return StaticGroups(self.index.index_select(0, order), self.num_groups, self.max_size), order
+        return StaticGroups(
+            self.index.index_select(0, order), self.num_groups, self.max_size
+        ), order
 
 
 class _Settings:

@@ -70,8 +70,14 @@ class BinaryGRU(Operator):
         shape = a.shape
         if a.dim() != 2:
             a, b = a.reshape(-1, self.channels), b.reshape(-1, self.channels)
+        cell = self.cell
         made: Tensor = torch.gru_cell(
-            torch.cat([a, b]), torch.cat([b, a]), *self._parameters_of_fold()
+            torch.cat([a, b]),
+            torch.cat([b, a]),
+            cell.weight_ih,
+            cell.weight_hh,
+            cell.bias_ih,
+            cell.bias_hh,
         )
         first, second = made.chunk(2)
         return torch.lerp(first, second, 0.5).view(shape)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from treefold.fold import Fold, Rows, TableRows, TreePlan, fold_levels
 from treefold.operators.engine.operations import Operation, can_compute, compiled, need_gradient
-from treefold.operators.gpu.choice import can_fold, fold
+from treefold.operators.gpu import choice as off_cpu
 from treefold.operators.operator import Operator
 from treefold.operators.transforms import HALF_TYPES, precisions
 
@@ -47,17 +47,22 @@ class TreeFold:
         self, op: Operator, x: Rows, plan: TreePlan, parameters: Parameters, *settings: float
     ) -> Fold:
         """The groups and all nodes."""
-        rows = x.table if isinstance(x, TableRows) else x
-        require_rows(rows, op.channels)
+        rows = _checked(x.table if isinstance(x, TableRows) else x, op.channels)
         state_type, factor_type = precisions(rows)
-        tensors = (rows.to(state_type), *_in_full((op.identity, *parameters), state_type))
-        plain = partial(self._in_plain_torch, x, plan, factor_type, settings)
-        if can_fold(self.name, tensors):  # off the CPU
-            found = fold(self.name, x, plan, tensors, settings, factor_type, plain)
+        table, identity = rows.to(state_type), op.identity.to(state_type)
+        if op.identity.dtype in HALF_TYPES:  # a module in half precision
+            parameters = [None if each is None else each.to(state_type) for each in parameters]
+        tensors = (table, identity, *parameters)
+        leaves = TableRows(table, x.rows, x.is_permutation) if isinstance(x, TableRows) else table
+        if (off_cpu.ON_CPU or not table.is_cpu) and off_cpu.can_fold(self.name, tensors):
+            plain = partial(self._in_plain_torch, x, plan, factor_type, settings)
+            found = off_cpu.fold(self.name, x, plan, tensors, settings, factor_type, plain)
         elif factor_type != torch.float16 and can_compute(*tensors):
-            found = self._compiled(x, plan, tensors, settings, factor_type == torch.bfloat16)
+            half = factor_type == torch.bfloat16
+            found = self._compiled(leaves, plan, tensors, settings, half)
         else:
-            found = plain(*tensors)
+            plain_op = _Plain(self.combine, parameters, factor_type, settings, identity)
+            found = fold_levels(plain_op, leaves, plan)
         if rows.dtype == state_type:
             return found
         return Fold(*(cast(Tensor, part).to(rows.dtype) for part in found))
@@ -68,9 +73,9 @@ class TreeFold:
         plan: TreePlan,
         factor_type: torch.dtype,
         settings: Sequence[float],
-        table: Tensor,
-        identity: Tensor,
-        *parameters: Tensor | None,
+        table: Any,
+        identity: Any,
+        *parameters: Any,
     ) -> Fold:
         op = _Plain(self.combine, parameters, factor_type, settings, identity)
         leaves: Rows = table
@@ -83,7 +88,7 @@ class TreeFold:
     ) -> Tensor:
         """a ⊕ b, row by row."""
         if a.shape[-1:] != (op.channels,):
-            require_rows(a, op.channels)
+            _checked(a, op.channels)
         if can_compute(a, b, op.identity, *parameters) and a.shape == b.shape:
             rows = torch.stack([a, b], -2).flatten(0, -2)
             plan = TreePlan.of_pairs(rows.shape[0] // 2)
@@ -94,14 +99,20 @@ class TreeFold:
         return self.combine(of_a, of_b, parameters, factor_type, settings).to(a.dtype)
 
     def _compiled(
-        self, x: Rows, plan: TreePlan, tensors: Parameters, settings: Sequence[float], half: bool
+        self,
+        x: Tensor | TableRows,
+        plan: TreePlan,
+        tensors: Parameters,
+        settings: Sequence[float],
+        half: bool,
     ) -> Fold:
-        leaves = plan.leaves
+        leaves, repeats = plan.leaves, False
         if isinstance(x, TableRows):
             leaves = x.rows.index_select(0, leaves).long()
+            repeats = len(x.table) < plan.num_rows
         groups, states, _ = self.operation(
             *(*tensors, leaves, plan.starts_of_levels, plan.children, plan.group_places),
-            *(*settings, len(tensors[0]) < plan.num_rows, half, CHUNK, need_gradient(tensors)),
+            *(*settings, repeats, half, CHUNK, need_gradient(tensors)),
         )
         return Fold(groups, states[plan.num_rows :])
 
@@ -143,8 +154,8 @@ class _Plain:
         return self.combine(a, b, self.parameters, self.factor_type, self.settings)
 
 
-def require_rows(rows: object, channels: int) -> None:
-    """Refuse what is no tensor of so many channels."""
+def _checked(rows: object, channels: int) -> Tensor:
+    """Rows of so many channels; all else is refused."""
     if not isinstance(rows, Tensor):
         raise ValueError(
             f"rows are a {type(rows).__name__}; expected a tensor [n, ..., {channels}]"
@@ -154,10 +165,4 @@ def require_rows(rows: object, channels: int) -> None:
             f"rows are {rows.dtype} of shape {tuple(rows.shape)}; "
             f"expected a tensor [n, ..., {channels}] of floating-point numbers"
         )
-
-
-def _in_full(tensors: Parameters, state_type: torch.dtype) -> Parameters:
-    """Parameters of a module in half precision, in that of states."""
-    if tensors[0] is None or tensors[0].dtype not in HALF_TYPES:
-        return tensors
-    return [None if each is None else each.to(state_type) for each in tensors]
+    return rows

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from treefold.operators.engine.building import CannotBuild, capability, library
+from treefold.operators.engine.building import CannotBuild, capability, is_built, library
 from treefold.operators.transforms import are_transforms_active
 
 _log = logging.getLogger("treefold")
@@ -169,9 +169,12 @@ def can_compute(*tensors: Tensor | None) -> bool:
 
 def need_gradient(tensors: Sequence[Tensor | None]) -> bool:
     """Whether a gradient by any of them may be asked for."""
-    return torch.is_grad_enabled() and any(
-        [each is not None and each.requires_grad for each in tensors]
-    )
+    if not torch.is_grad_enabled():
+        return False
+    for each in tensors:  # noqa: SIM110 (many times faster than a generator)
+        if each is not None and each.requires_grad:
+            return True
+    return False
 
 
 def kernels_in_use() -> str:
@@ -181,7 +184,7 @@ def kernels_in_use() -> str:
 
 def release() -> None:
     """Give the memory that compiled folds keep, and nobody uses, back to the system."""
-    if _is_loaded():
+    if why_not.cache_info().currsize and why_not() is None:
         torch.ops.treefold.release()
 
 
@@ -196,9 +199,9 @@ def one_thread(small: bool) -> Iterator[None]:
 
     Threads that share work wait for the last of them. Beside other busy processes one may have to
     wait for a core, for milliseconds each time. Other threads of the process keep their number,
-    which `torch.set_num_threads` would change. Nothing changes before the operations are loaded.
+    which `torch.set_num_threads` would change. Nothing changes where the operations are not built.
     """
-    if not small or torch.get_num_threads() == 1 or not _is_loaded():
+    if not small or torch.get_num_threads() == 1 or not _is_at_hand():
         yield
         return
     before = torch.ops.treefold.use_threads([1, 1])
@@ -208,5 +211,10 @@ def one_thread(small: bool) -> Iterator[None]:
         torch.ops.treefold.use_threads(before)
 
 
-def _is_loaded() -> bool:
-    return bool(why_not.cache_info().currsize) and why_not() is None
+def _is_at_hand() -> bool:
+    """Whether the operations are loaded, or can be without compiling them."""
+    return (bool(why_not.cache_info().currsize) or _is_built()) and why_not() is None
+
+
+_is_built = cache(is_built)
+"""Asked once: the answer takes as long as a small fold."""

@@ -24,7 +24,9 @@ OPERATORS: dict[str, Any] = {
 ON_CPU = False
 """Folds of CPU tensors come here too: for tests, and to count operations."""
 
-PlainFold = Callable[..., Sequence[Tensor]]
+TRITON_DEVICES = ("cuda",)
+
+PlainFold = Callable[..., Any]
 
 
 def can_fold(name: str, tensors: Sequence[Tensor | None]) -> bool:
@@ -48,7 +50,8 @@ def fold(
 ) -> Fold:
     """Groups and nodes of rows, identity and parameters."""
     table, identity, *parameters = tensors
-    assert table is not None and identity is not None
+    assert table is not None
+    assert identity is not None
     leaves, is_permutation = plan.leaves, True
     if isinstance(x, TableRows):
         leaves = x.rows.index_select(0, plan.leaves).long()
@@ -73,7 +76,7 @@ def gates_for(
 ) -> Any:
     """Triton's gates on a CUDA device, if one small fold agrees with torch's; else torch's."""
     in_torch = gates_in_torch(name, kinds, settings)
-    if device.type != "cuda":
+    if device.type not in TRITON_DEVICES:
         return in_torch
     try:
         in_triton = gates_in_triton(name, kinds, settings)

@@ -20,6 +20,8 @@ from treefold.operators.gpu.second_layer import SecondLayer
 from treefold.operators.transforms import are_transforms_active
 
 Parameters = Sequence[Tensor | None]
+Saved = tuple[Tensor, Tensor | None]
+"""Weights as they are multiplied, and what the operator has made of them for all pairs."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +34,22 @@ class Work:
     factor_type: torch.dtype
     operator: type["BinaryGRULevels"] | type["GatedSelectionLevels"]
     gates: Any
-    plain: Callable[..., Sequence[Tensor]]
+    plain: Callable[..., Any]
     """Groups and nodes in plain operations, of rows, identity and parameters."""
 
 
 class BinaryGRULevels:
     """Projections are six: reset, update and new, as input and as hidden state."""
 
-    saved = None
-
-    def __init__(self, work: Work, parameters: Parameters, *_: object) -> None:
+    def __init__(self, work: Work, parameters: Parameters, _: object, saved: Saved | None) -> None:
         self.gates = work.gates
         weight_ih, weight_hh, bias_ih, bias_hh = (each for each in parameters if each is not None)
-        self.weight = torch.cat([weight_ih, weight_hh]).to(work.factor_type)
-        self.bias = torch.cat([bias_ih, bias_hh]).to(work.factor_type)
+        if saved is None:
+            self.weight = torch.cat([weight_ih, weight_hh]).to(work.factor_type)
+            self.bias = torch.cat([bias_ih, bias_hh]).to(work.factor_type)
+        else:
+            self.weight = saved[0]
+        self.saved: Saved = (self.weight, None)
 
     def forward(self, level: Level, projections: Tensor, states: Tensor) -> None:
         """Make the level's nodes."""
@@ -64,14 +68,15 @@ class GatedSelectionLevels:
     """Projections are the hidden layer, as first and as second argument."""
 
     def __init__(
-        self, work: Work, parameters: Parameters, levels: list[Level], saved: Tensor | None
+        self, work: Work, parameters: Parameters, levels: list[Level], saved: Saved | None
     ) -> None:
         self.gates = work.gates
         weight, bias, *others = parameters
-        assert weight is not None and bias is not None
+        assert weight is not None
+        assert bias is not None
         self.weight, self.bias = weight.to(work.factor_type), bias.to(work.factor_type)
         self.second = SecondLayer(others, levels, self.weight, saved)
-        self.saved = self.second.products
+        self.saved: Saved = (self.second.weight, self.second.products)
 
     def forward(self, level: Level, projections: Tensor, states: Tensor) -> None:
         """Make the level's nodes."""
@@ -121,7 +126,9 @@ class FoldLevels(torch.autograd.Function):
             operator.forward(level, projections, states)
             _project(operator, level.projected(states), level.projected(projections))
         places = work.plan.group_places.remainder(end + 1)  # of empty groups, the identity
-        ctx.save_for_backward(x, identity, *parameters, states, projections, places, operator.saved)
+        ctx.save_for_backward(
+            x, identity, *parameters, states, projections, places, *operator.saved
+        )
         ctx.work = work
         ctx.set_materialize_grads(False)
         return states.index_select(0, places), states[num_leaves:end]
@@ -129,7 +136,7 @@ class FoldLevels(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         """Level by level; gates are computed again."""
-        x, identity, *parameters, states, projections, places, saved = ctx.saved_tensors
+        x, identity, *parameters, states, projections, places, weight, made = ctx.saved_tensors
         work: Work = ctx.work
         if torch.is_grad_enabled() or are_transforms_active():
             inputs = (x, identity, *parameters)
@@ -140,7 +147,7 @@ class FoldLevels(torch.autograd.Function):
             work.plan.num_rows,
             len(states) - 1,
         )
-        operator = work.operator(work, parameters, levels, saved)
+        operator = work.operator(work, parameters, levels, (weight, made))
         to_states = torch.zeros_like(states)
         grad_groups, grad_nodes = grads
         if grad_nodes is not None:
@@ -214,12 +221,18 @@ def _gradients_of_leaves(
         _project_back(operator, to_table, grad_x)
     weight = _product(to_table, table)
     if work.plan.levels:
-        weight += _product(to[num_leaves:], states[num_leaves:end])
+        weight = _product(to[num_leaves:], states[num_leaves:end], weight)
     bias = to.sum((0, 1), dtype=x.dtype)
-    return grad_x, to_states[end].sum(0), *operator.gradients(weight, bias)
+    grad_identity = to_states[end]
+    grad_identity = grad_identity.sum(0) if len(grad_identity) > 1 else grad_identity.view(-1)
+    return grad_x, grad_identity, *operator.gradients(weight, bias)
 
 
-def _product(grad: Tensor, rows: Tensor) -> Tensor:
+def _product(grad: Tensor, rows: Tensor, before: Tensor | None = None) -> Tensor:
     """The gradient of the weights from gradients of projections, and the rows projected."""
-    made = grad.flatten(0, 1).t() @ rows.flatten(0, 1).to(grad.dtype)
-    return made.to(rows.dtype)
+    grad, rows = grad.flatten(0, 1).t(), rows.flatten(0, 1)
+    if before is None:
+        return (grad @ rows.to(grad.dtype)).to(rows.dtype)
+    if grad.dtype == rows.dtype:
+        return before.addmm_(grad, rows)
+    return before.add_(grad @ rows.to(grad.dtype))

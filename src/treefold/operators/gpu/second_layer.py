@@ -20,22 +20,30 @@ class SecondLayer:
         parameters: Sequence[Tensor | None],
         levels: list[Level],
         like: Tensor,
-        products: Tensor | None,
+        saved: tuple[Tensor, Tensor | None] | None,
     ) -> None:
         select, write, self.bias = parameters
         self.selects, self.writes = select is not None, write is not None
-        second = [each for each in (select, write) if each is not None]
-        stacked = torch.cat(second) if len(second) > 1 else second[0]
-        count, width = self.selects + 2 * self.writes, stacked.shape[1]
-        self.weight = stacked.to(like.dtype).view(count, -1, width)
-        most = max((level.num_rows for level in levels), default=0)
-        self._scratch = like.new_empty(count * most * width)
+        self.weight = self._stacked(select, write, like) if saved is None else saved[0]
+        count, channels, width = self.weight.shape
         self._first = levels[0].node * levels[0].inner if levels else 0
         total = sum(level.num_rows for level in levels)
-        self.products = like.new_empty(count, total, self.weight.shape[1])
-        if products is not None:
-            self.products, self.grad_products = products, self.products
-            self.again = like.new_empty(2, total, width)
+        most = max((level.num_rows for level in levels), default=0)
+        sizes = [count * total * channels, count * most * width, 2 * total * width]
+        sizes = sizes[:2] if saved is None else sizes
+        memory: tuple[Tensor, ...] = like.new_empty(sum(sizes)).split(sizes)
+        self._scratch = memory[1]
+        self.products = memory[0].view(count, total, channels)
+        if saved is not None and saved[1] is not None:
+            self.products, self.grad_products = saved[1], self.products
+            self.again = memory[2].view(2, total, width)
+
+    def _stacked(self, select: Tensor | None, write: Tensor | None, like: Tensor) -> Tensor:
+        given = [each for each in (select, write) if each is not None]
+        stacked: Tensor = torch.cat(given) if len(given) > 1 else given[0]
+        count = self.selects + 2 * self.writes
+        made: Tensor = stacked.to(like.dtype)
+        return made.view(count, len(stacked) // count, stacked.shape[1])
 
     def factors(self, level: Level) -> Tensor:
         """Memory for the factors of a level's products."""

@@ -23,10 +23,9 @@ SIZES = ("first", "node", "num_rows", "inner", "slot", "total")
 def _load(at, mask):
     """In float32 at least."""
     x = tl.load(at, mask, 0)
-    if x.dtype == tl.float64:
-        return x
-    else:
-        return x.to(tl.float32)
+    if x.dtype != tl.float64:
+        x = x.to(tl.float32)
+    return x
 
 
 @triton.jit
@@ -129,7 +128,7 @@ def binary_gru(
 def _one_cell_backward(
     grad, px, ph, gx, gh, hidden, mask, CHANNELS: tl.constexpr, ADD: tl.constexpr
 ):
-    """The gradients of one cell's projections, and the part of the hidden state's that is direct."""
+    """Gradients of one cell's projections; returns what the hidden state gets directly."""
     hidden_new = _load(ph + 5 * CHANNELS, mask)
     reset, update, new = _cell(
         _load(px, mask) + _load(ph + 3 * CHANNELS, mask),
