@@ -85,7 +85,7 @@ def by_hand(name: str, module: Any, rows: Tensor) -> Tensor:
 
 
 def lcm_by_hand(module: Any, rows: Tensor) -> Tensor:
-    rows = module.projected(rows).table
+    rows = module.projected(rows)
     return (
         fold_balanced(module.operator, rows.split(1))[0] if len(rows) else module.operator.identity
     )

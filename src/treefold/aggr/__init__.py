@@ -15,9 +15,7 @@ from treefold.aggr.penalties import (
     Penalty,
     record_penalties,
 )
-from treefold.aggr.plan_cache import (
-    packed_order_of,
-    plan_of,
+from treefold.aggr.pyg_groups import (
     reuse_plans,
 )
 from treefold.aggr.recurrent import (
@@ -44,8 +42,6 @@ __all__ = [
     "RecurrentAggregation",
     "StaticGroups",
     "aggregator",
-    "packed_order_of",
-    "plan_of",
     "record_penalties",
     "reuse_plans",
     "static_plans",

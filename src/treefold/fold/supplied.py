@@ -44,7 +44,8 @@ def supply(plan: TreePlan, groups: Groups) -> SuppliedPlan:
     counts: list[int] = []
     before = 0
     for level in plan.levels:
-        take = torch.arange(level.num_rows, device=device) if level.take is None else level.take
+        num_rows = 2 * level.num_pairs + level.num_waiting
+        take = torch.arange(num_rows, device=device) if level.take is None else level.take
         # The pool has spare nodes between what was made and what waits.
         take = torch.where(take >= before, take + SPARE, take) if counts else take
         pairs, waiting = take.split([2 * level.num_pairs, level.num_waiting])

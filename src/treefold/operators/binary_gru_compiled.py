@@ -152,4 +152,4 @@ def _arrays(work: Work) -> tuple[np.ndarray, ...]:
     """The runs of a plan, its children and its groups' places."""
     runs = [(first, count, -1 if start is None else start) for first, count, start in work.runs]
     table = np.array(runs, np.int64).reshape(-1, 3)
-    return table, work.plan.children.numpy(), work.plan.group_places.numpy()
+    return table, work.plan.children.numpy(), work.plan.tables.groups.numpy()

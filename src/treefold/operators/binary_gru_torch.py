@@ -133,16 +133,16 @@ def _take_back(
 def _collect(states: Tensor, identity: Tensor, plan: TreePlan, groups: Tensor) -> None:
     """One row per group: its root, its only row, or the identity."""
     if len(states):
-        torch.index_select(states, 0, plan.group_places.clamp(min=0), out=groups)
+        torch.index_select(states, 0, plan.tables.groups.clamp(min=0), out=groups)
     if plan.num_empty:
-        groups[plan.empty_groups] = identity
+        groups[(plan.tables.groups < 0)] = identity
 
 
 def _spread(grad_groups: Tensor | None, grad_states: Tensor, plan: TreePlan) -> Tensor:
     """Add the groups' gradients to where they come from; the gradient of the identity."""
     if grad_groups is None:
         return grad_states.new_zeros(grad_states.shape[-1])
-    places, grad_identity = plan.group_places, grad_groups[plan.empty_groups].sum((0, 1))
+    places, grad_identity = plan.tables.groups, grad_groups[(plan.tables.groups < 0)].sum((0, 1))
     if plan.num_empty:
         grad_groups = grad_groups.masked_fill((places < 0).view(-1, 1, 1), 0)
     if len(grad_states):

@@ -119,7 +119,7 @@ def fold(
         each is not None and each.requires_grad for each in (table, identity, *parameters)
     )
     groups, states, _ = operation.call(
-        *(table, leaves, plan.starts_of_levels, plan.children, plan.group_places, identity),
+        *(table, leaves, *plan.tables, identity),
         *(*parameters, *settings, len(table) < plan.num_rows, saves, CHUNK),
     )
     return groups, states[plan.num_rows :]
