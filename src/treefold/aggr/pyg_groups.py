@@ -44,7 +44,7 @@ def groups_of(
 
     A ValueError says what is wrong with the input.
     """
-    compiling, plain = torch.compiler.is_compiling(), True
+    compiling, plain = torch.compiler.is_compiling(), isinstance(x, Tensor)
     for given in (x, index, ptr):
         if given is not None and plain:
             plain = type(given) is Tensor and given.layout is torch.strided
