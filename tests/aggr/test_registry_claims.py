@@ -89,8 +89,9 @@ def test_empty_groups_give_the_identity(name):
     elif isinstance(module, RecurrentAggregation):
         expected = module.cell.output(module.cell.initial)
     else:
-        expected = torch.zeros(module.out_channels, dtype=X.dtype)  # documented for the fixed ones
-    assert torch.equal(empty, expected.expand_as(empty))
+        expected = by_hand(name, module, X[:0])  # zero for the fixed ones, as documented
+    rounding = 1e-7 if name == "pna-selection" else 0  # PNA's scalers are single precision
+    torch.testing.assert_close(empty, expected.expand_as(empty), rtol=rounding, atol=0)
 
 
 @every

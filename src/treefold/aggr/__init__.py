@@ -18,6 +18,7 @@ from treefold.aggr.penalties import (
 from treefold.aggr.pyg_groups import (
     reuse_plans,
 )
+from treefold.aggr.quantile import MedianAggregation, QuantileAggregation
 from treefold.aggr.recurrent import (
     RecurrentAggregation,
 )
@@ -25,6 +26,8 @@ from treefold.aggr.registry import (
     AGGREGATORS,
     aggregator,
 )
+from treefold.aggr.scaled_pair import LearnedPNAAggregation
+from treefold.aggr.signal_mixing import SignalMixing, SignalMixingAggregation
 from treefold.aggr.static import (
     StaticGroups,
     static_plans,
@@ -35,11 +38,16 @@ __all__ = [
     "AGGREGATORS",
     "FixedAggregation",
     "LCMAggregation",
+    "LearnedPNAAggregation",
+    "MedianAggregation",
     "MonoidAggregation",
     "Penalties",
     "Penalty",
+    "QuantileAggregation",
     "RaggedAggregation",
     "RecurrentAggregation",
+    "SignalMixing",
+    "SignalMixingAggregation",
     "StaticGroups",
     "aggregator",
     "record_penalties",

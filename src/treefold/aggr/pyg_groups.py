@@ -96,7 +96,7 @@ def _make(
     device: torch.device,
 ) -> Groups:
     if ptr is not None:
-        groups = Groups.from_ptr(ptr, num_rows)
+        groups = Groups.from_ptr(ptr, num_rows).to(device)
         if dim_size is not None and dim_size != groups.num_groups:
             raise ValueError(
                 f"dim_size is {dim_size}, but ptr describes {groups.num_groups} groups; "
@@ -106,7 +106,7 @@ def _make(
             _require_agreement(Groups.from_index(index), index, groups)
         return groups
     if index is None:
-        return Groups.from_sizes(torch.tensor([num_rows], device=device))
+        return Groups.from_sizes([num_rows]).to(device)
     return Groups.from_index(index, dim_size, num_rows)
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from treefold.fold.transfer import send
 from treefold.shapes import Int
 
 
@@ -139,16 +140,20 @@ class TreePlan:
         return plan
 
     def to(self, device: torch.device | str) -> "TreePlan":
-        """The same plan on another device."""
+        """The same plan on another device, with all that a fold looks up, in one transfer."""
+        takes = [level.take for level in self.levels if level.take is not None]
+        names = ("leaves", "single_groups", "root_groups", "root_nodes")
+        found = [*(getattr(self, name) for name in names), *self.tables]
+        sent = iter(send([*found, *takes], torch.device(device)))
+        tensors: dict[str, Any] = {name: next(sent) for name in names}
+        tables = TreeTables(next(sent), next(sent), next(sent))
         levels = tuple(
-            level if level.take is None else replace(level, take=level.take.to(device))
+            level if level.take is None else replace(level, take=next(sent))
             for level in self.levels
         )
-        tensors = {
-            name: getattr(self, name).to(device)
-            for name in ("leaves", "single_groups", "root_groups", "root_nodes")
-        }
-        return replace(self, levels=levels, **tensors)
+        plan = replace(self, levels=levels, **tensors)
+        plan.__dict__["tables"] = tables
+        return plan
 
     def __str__(self) -> str:
         return (

@@ -102,5 +102,5 @@ def plan_balanced(sizes: Int[Tensor, " groups"], parts: Parts | None = None) -> 
 
 def tree_heights(sizes: Int[Tensor, " groups"]) -> Int[Tensor, " groups"]:
     """ceil(log2 n) of each size, exactly; 0 for empty groups."""
-    # The binary exponent of n - 1 is its bit length, which is ceil(log2 n).
-    return torch.frexp((sizes - 1).clamp(min=0).double()).exponent.long()
+    # The place of n among the powers of two; logarithms would need float64, which MPS has not.
+    return torch.bucketize(sizes, 1 << torch.arange(63, device=sizes.device))

@@ -12,7 +12,6 @@ from treefold.lab.cli.options import (
     Assignments,
     Data,
     Debug,
-    Machine,
     Out,
     Preset,
     Recipe,
@@ -65,13 +64,19 @@ def train(
 
 @app.command
 def sweep(
-    recipe: Recipe,
+    recipe: Annotated[
+        str, Parameter(help="EXPERIMENT, EXPERIMENT/ROW, or a manifest: FILE.toml with [[runs]].")
+    ],
     *,
     preset: Preset = "quick",
     seeds: Annotated[
         int | None, Parameter(help="How many; the preset's number if not given.")
     ] = None,
     out: Out = Path("runs"),
+    results: Annotated[
+        Path | None,
+        Parameter(help="Gets the record and log of each finished run; what is there is skipped."),
+    ] = None,
     set_: Assignments = None,
     data: Data = None,
     workers: Annotated[
@@ -87,14 +92,17 @@ def sweep(
 ) -> None:
     """Train every row of an experiment with several seeds, several at once, one thread each.
 
-    Finished runs are skipped, stopped and failed ones resume from their last checkpoint.
+    Finished runs are skipped, stopped and failed ones resume from their last checkpoint. An entry
+    of a manifest has rows, and may have preset, seeds (a list of numbers), set, device and
+    precision; what it does not say is as the options say.
     """
     with as_one_line(debug):
+        from treefold.lab.cli.manifest import Entry, entries_of
         from treefold.lab.cli.sweeping import sweep_rows
 
         use_data(data)
-        where = Machine(device, precision)
-        sweep_rows(recipe, preset, seeds, out, set_ or [], workers, slurm, where)
+        usual = Entry((), preset, seeds, tuple(set_ or ()), device, precision)
+        sweep_rows(entries_of(recipe, usual), out, workers, slurm, results)
 
 
 @app.command

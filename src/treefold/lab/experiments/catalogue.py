@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from treefold.lab.experiments.task_runner import TaskRunner
 
 AGGREGATOR_NAMES = (
-    *("sum", "mean", "max", "min", "std", "pna", "gru", "lstm"),
+    *("sum", "mean", "max", "min", "std", "pna", "ssma", "gru", "lstm"),
     *("binary-gru", "binary-gru-assoc", "binary-mlp"),
-    *("gated-selection", "gated-selection-general", "finite-selection", "finite-counters"),
+    *("gated-selection", "gated-selection-general", "pna-selection"),
+    *("finite-selection", "finite-counters"),
     *("conjugated-sum", "conjugated-max"),
 )
 """The names of the registry, which itself needs torch."""
@@ -87,7 +88,7 @@ FAMILIES = {
         },
         extra_rows=(
             *("gru-16", "binary-gru-16", "binary-gru-assoc-16"),
-            *("gated-selection", "binary-gru-readout"),
+            *("gated-selection", "binary-gru-readout", "pna-selection", "ssma"),
         ),
         with_extra=("multi-task",),
         presets={
@@ -101,7 +102,7 @@ FAMILIES = {
         "realworld",
         tasks=("zinc", "mnist", "cifar10", "molhiv"),
         rows=dict.fromkeys(_REAL, _REAL_ROWS),
-        extra_rows=("pna-ns", "gated-selection"),
+        extra_rows=("pna-ns", "gated-selection", "pna-selection", "ssma"),
         with_extra=_REAL,
         presets={
             "smoke": _SMOKE,

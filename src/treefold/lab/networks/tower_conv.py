@@ -157,7 +157,7 @@ def to_all(
 def with_mean_log_degree(
     name: str, mean_log_degree: float | None, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """The options of the aggregator `name`, for PNA with δ of its scalers; options win over it."""
-    if name != "pna" or mean_log_degree is None:
+    """The options of the aggregator `name`, with δ where it has scalers; options win over it."""
+    if name not in ("pna", "pna-selection") or mean_log_degree is None:
         return options
     return {"mean_log": mean_log_degree, **options}
