@@ -109,7 +109,7 @@ def pna_scalers(size: int) -> tuple[float, float, float]:
 
 
 def lcm_by_hand(module: Any, rows: Tensor) -> Tensor:
-    rows = module.projected(rows).table
+    rows = module.projected(rows)
     return (
         fold_balanced(module.operator, rows.split(1))[0] if len(rows) else module.operator.identity
     )

@@ -81,11 +81,11 @@ def test_a_plan_that_is_moved_knows_the_places_of_children_and_groups(sizes, bra
     plan = plan_tree(sizes, bracketing, seeded())
     with PretendDevice() as device:
         moved = plan.to(DEVICE)
-        children, places = moved.children, moved.group_places
+        children, places = moved.children, moved.tables.groups
         assert len(device.copies) == 1
         assert device.waits == device.doubles == []
         assert children.cpu().tolist() == plan.children.tolist()
-        assert places.cpu().tolist() == plan.group_places.tolist()
+        assert places.cpu().tolist() == plan.tables.groups.tolist()
 
 
 def test_sizes_elsewhere_are_planned_there_after_one_wait():

@@ -15,9 +15,7 @@ from treefold.aggr.penalties import (
     Penalty,
     record_penalties,
 )
-from treefold.aggr.plan_cache import (
-    packed_order_of,
-    plan_of,
+from treefold.aggr.pyg_groups import (
     reuse_plans,
 )
 from treefold.aggr.quantile import MedianAggregation, QuantileAggregation
@@ -52,8 +50,6 @@ __all__ = [
     "SignalMixingAggregation",
     "StaticGroups",
     "aggregator",
-    "packed_order_of",
-    "plan_of",
     "record_penalties",
     "reuse_plans",
     "static_plans",

@@ -9,10 +9,9 @@ from torch_geometric.nn import aggr as pyg
 
 from treefold.aggr.base import RaggedAggregation, checked_channels, require_channels
 from treefold.aggr.extremes import ExtremeAggregation
-from treefold.aggr.plan_cache import plan_of
 from treefold.aggr.static import StaticGroups, reduce_static
 from treefold.algebra import ExactMonoid
-from treefold.fold import Groups, Rows, TableRows, require_rows, take_rows, tree_reduce
+from treefold.fold import Groups, Rows, TableRows, plan_of, require_rows, take_rows, tree_reduce
 
 
 class FixedAggregation(RaggedAggregation):

@@ -99,8 +99,8 @@ def record_penalties() -> Iterator[Penalties]:
 class LawWeights:
     """The weights of the law losses of one module.
 
-    Costs nothing where all weights are zero, outside of training, and where nobody records; the
-    last is a mistake worth a warning, once.
+    Costs nothing where all weights are zero, and where nobody records, which is a mistake worth a
+    warning, once.
     """
 
     def __init__(self, weights: Mapping[str, float]) -> None:
@@ -111,9 +111,9 @@ class LawWeights:
         self.names = tuple(self.active)
         self._warned = False
 
-    def recorder(self, training: bool) -> Penalties | None:
+    def recorder(self) -> Penalties | None:
         """The recorder for the losses of the active laws; None if there is nothing to record."""
-        if not self.names or not training:
+        if not self.names:
             return None
         penalties = _current()
         if torch.compiler.is_compiling():

@@ -1,8 +1,5 @@
 """Folding ragged sets: groups, plans, and the folds over trees and lists."""
 
-from treefold.fold._inference import (
-    lasting,
-)
 from treefold.fold.chain import (
     Chain,
     PackedOrder,
@@ -26,6 +23,7 @@ from treefold.fold.plan_balanced import (
 from treefold.fold.planning import (
     Bracketing,
     checked_bracketing,
+    plan_of,
     plan_tree,
 )
 from treefold.fold.rows import (
@@ -95,11 +93,11 @@ __all__ = [
     "fold_static",
     "fold_steps",
     "fold_supplied",
-    "lasting",
     "mask_like",
     "num_rows",
     "places_within",
     "plan_joining",
+    "plan_of",
     "plan_static",
     "plan_tree",
     "require_rows",

@@ -43,7 +43,8 @@ class SuppliedPlan(NamedTuple):
 def supply(plan: TreePlan, groups: Groups) -> SuppliedPlan:
     """Put a plan over these groups into that form."""
     num_rows, device = plan.num_rows, groups.sizes.device
-    levels, counts = [], []
+    levels: list[tuple[Tensor, Tensor]] = []
+    counts: list[int] = []
     for level in plan.levels:
         num_taken = 2 * level.num_pairs + level.num_waiting
         take = torch.arange(num_taken, device=device) if level.take is None else level.take

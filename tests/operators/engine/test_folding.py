@@ -135,7 +135,7 @@ def test_several_threads_make_a_difference_in_rounding_only(repeats):
 
 
 def arguments(op, source, plan, *, saves=True, chunk=20):
-    plan_tensors = (plan.leaves, plan.starts_of_levels, plan.children, plan.group_places)
+    plan_tensors = (plan.leaves, *plan.tables)
     return (
         *(source, op.identity, *op._parameters_of_fold(), *plan_tensors),
         *(op.stretch, False, False, chunk, saves),

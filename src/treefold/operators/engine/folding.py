@@ -111,7 +111,7 @@ class TreeFold:
             leaves = x.rows.index_select(0, leaves).long()
             repeats = len(x.table) < plan.num_rows
         groups, states, _ = self.operation(
-            *(*tensors, leaves, plan.starts_of_levels, plan.children, plan.group_places),
+            *(*tensors, leaves, *plan.tables),
             *(*settings, repeats, half, CHUNK, need_gradient(tensors)),
         )
         return Fold(groups, states[plan.num_rows :])

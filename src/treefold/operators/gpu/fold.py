@@ -125,7 +125,7 @@ class FoldLevels(torch.autograd.Function):
         for level in levels:
             operator.forward(level, projections, states)
             _project(operator, level.projected(states), level.projected(projections))
-        places = work.plan.group_places.remainder(end + 1)  # of empty groups, the identity
+        places = work.plan.tables.groups.remainder(end + 1)  # of empty groups, the identity
         ctx.save_for_backward(
             x, identity, *parameters, states, projections, places, *operator.saved
         )

@@ -8,8 +8,7 @@ import torch
 from aggr.cases import CHANNELS, INDEX, RAGGED, UNSORTED, every, make, normal
 
 from treefold import reuse_plans
-from treefold.aggr import plan_cache, plan_of
-from treefold.fold import Groups
+from treefold.fold import Groups, plan_of, planning
 
 X = normal(len(INDEX), CHANNELS)
 NUM_GROUPS = len(RAGGED)
@@ -19,13 +18,13 @@ NUM_GROUPS = len(RAGGED)
 def planned(monkeypatch):
     """The sizes of every plan that is made."""
     made = []
-    plan_tree = plan_cache.plan_tree
 
-    def counting(sizes, *rest):
-        made.append(sizes.tolist())
-        return plan_tree(sizes, *rest)
+    def counting(plan):
+        return lambda sizes, *rest: made.append(sizes.tolist()) or plan(sizes, *rest)
 
-    monkeypatch.setattr(plan_cache, "plan_tree", counting)
+    for name, plan in planning.REPEATABLE.items():
+        monkeypatch.setitem(planning.REPEATABLE, name, counting(plan))
+    monkeypatch.setattr(planning, "plan_random", counting(planning.plan_random))
     return made
 
 
