@@ -10,7 +10,7 @@ from typing import Any
 from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.report.names import LEARNED, style_of
 from treefold.lab.runs import Group, Run, Stat, num_steps
-from treefold.lab.tasks.multitask.variants import TRAIN_SIZES
+from treefold.lab.tasks.multitask.targets import TRAIN_SIZES
 
 Address = Callable[[Group], str]
 """Where a reader finds the records of a group."""
