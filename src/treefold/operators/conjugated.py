@@ -92,6 +92,19 @@ class Conjugated(Operator):
 
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Encode each row once, fold there, decode: no bijection at the levels between."""
+        leaves, inside = self._inside(x, plan)
+        nodes = self._outside(leaves, inside)
+        return Fold(collect_groups(self, leaves, nodes, plan), nodes)
+
+    def reduce_tree(self, x: Rows, plan: TreePlan) -> Tensor:
+        """The groups of `fold_tree`: of all nodes, roots alone are decoded."""
+        leaves, inside = self._inside(x, plan)
+        roots = self._outside(leaves, take_rows(inside, plan.root_nodes))
+        numbers = torch.arange(len(roots), device=roots.device)
+        return cast(Tensor, collect_groups(self, leaves, roots, replace(plan, root_nodes=numbers)))
+
+    def _inside(self, x: Rows, plan: TreePlan) -> tuple[Tensor, State]:
+        """Leaves, and nodes as encodings; where those select, each with the leaf that it is."""
         encoded: Rows
         if isinstance(x, TableRows):
             encoded = replace(x, table=self._encode(x.table))
@@ -100,11 +113,22 @@ class Conjugated(Operator):
         inside, leaves = (
             cast(Tensor, take_rows(each, plan.leaves, is_permutation=True)) for each in (encoded, x)
         )
-        if self._selects:
-            nodes = self._fold_selecting(leaves, inside, plan)
-        else:
-            nodes = self._decode(cast(Tensor, fold_nodes(self.monoid, inside, plan)))
-        return Fold(collect_groups(self, leaves, nodes, plan), nodes)
+        if not self._selects:
+            return leaves, fold_nodes(self.monoid, inside, plan)
+        places = torch.arange(len(leaves), device=leaves.device)
+        places = places.view(-1, *[1] * (leaves.dim() - 1)).expand(*leaves.shape[:-1], 1)
+        return leaves, fold_nodes(_Selecting(self.monoid), (inside, places), plan)
+
+    def _outside(self, leaves: Tensor, inside: State) -> Tensor:
+        """Nodes decoded; those whose encoding is that of one leaf are this leaf."""
+        if not self._selects:
+            return self._decode(cast(Tensor, inside))
+        both, leaf = cast(tuple[Tensor, Tensor], inside)
+        made = self._decode(both)
+        if not len(leaves):
+            return made
+        one = torch.take_along_dim(leaves, leaf.clamp(min=0), 0)
+        return torch.where(leaf >= 0, one.to(made.dtype), made)
 
     def reduce_static(self, x: Tensor, plan: StaticPlan) -> Tensor:
         """The same over a static plan."""
@@ -126,18 +150,6 @@ class Conjugated(Operator):
     def _selects(self) -> bool:
         """Each number of the result is one of the two given."""
         return isinstance(self.monoid, Max | Min)
-
-    def _fold_selecting(self, leaves: Tensor, encoded: Tensor, plan: TreePlan) -> Tensor:
-        """The nodes; those whose encoding is that of one leaf are this leaf."""
-        places = torch.arange(len(leaves), device=leaves.device)
-        places = places.view(-1, *[1] * (leaves.dim() - 1)).expand(*leaves.shape[:-1], 1)
-        inside = fold_nodes(_Selecting(self.monoid), (encoded, places), plan)
-        both, leaf = cast(tuple[Tensor, Tensor], inside)
-        made = self._decode(both)
-        if not len(leaves):
-            return made
-        one = torch.take_along_dim(leaves, leaf.clamp(min=0), 0)
-        return torch.where(leaf >= 0, one.to(made.dtype), made)
 
     def _combine(self, a: Tensor, b: Tensor) -> Tensor:
         return cast(Tensor, self.monoid(a, b))

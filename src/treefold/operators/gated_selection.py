@@ -1,6 +1,7 @@
 """Gated selection: each channel is copied from one of the arguments, or newly written."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 import torch
@@ -73,6 +74,15 @@ def stretched_gate(x: Tensor, stretch: float) -> Tensor:
     return ((1 + 2 * stretch) * gate - stretch).clamp(0, 1)
 
 
+def _linear(
+    factor_type: torch.dtype, x: Tensor, weight: Tensor | None, bias: Tensor | None = None
+) -> Tensor:
+    """A linear layer whose factors are of that type; its sums have the type of `x`."""
+    weight = cast(Tensor, weight).to(factor_type)
+    bias = None if bias is None else bias.to(factor_type)
+    return F.linear(x.to(factor_type), weight, bias).to(x.dtype)
+
+
 def _combine(
     a: Tensor,
     b: Tensor,
@@ -84,11 +94,7 @@ def _combine(
     hidden, hidden_bias, select, write, write_bias = parameters
     (stretch,) = settings
 
-    def linear(x: Tensor, weight: Tensor | None, bias: Tensor | None = None) -> Tensor:
-        weight = cast(Tensor, weight).to(factor_type)
-        bias = None if bias is None else bias.to(factor_type)
-        return F.linear(x.to(factor_type), weight, bias).to(x.dtype)
-
+    linear = partial(_linear, factor_type)
     # `hidden` has the weights for a first and for a second argument, one after the other.
     a_first, a_second = linear(a, hidden, hidden_bias).chunk(2, -1)
     b_first, b_second = linear(b, hidden, hidden_bias).chunk(2, -1)

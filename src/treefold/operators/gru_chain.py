@@ -22,7 +22,7 @@ def chain_gru(
         return None
     batch_sizes = packed.batch_sizes * (len(start) // packed.by_length.numel())
     half = factor_type == torch.bfloat16
-    return _CHAIN(*tensors, batch_sizes, half, need_gradient(tensors))[0]
+    return _CHAIN.call(*tensors, batch_sizes, half, need_gradient(tensors))[0]
 
 
 def _empty(rows: Tensor, *others: Any) -> tuple[Tensor, Tensor]:

@@ -29,7 +29,7 @@ def autocast_device(x: Tensor) -> str:
 def precisions(rows: Tensor) -> tuple[torch.dtype, torch.dtype]:
     """The types of states, and of factors: under autocast those may be half as wide."""
     states = torch.float32 if rows.dtype in HALF_TYPES else rows.dtype
-    device = autocast_device(rows)
+    device = "cpu" if rows.is_meta else rows.device.type
     if rows.dtype != torch.float64 and torch.is_autocast_enabled(device):
         return states, torch.get_autocast_dtype(device)
     return states, rows.dtype

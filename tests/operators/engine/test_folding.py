@@ -163,7 +163,7 @@ def test_torch_finds_nothing_wrong_with_that_of_binary_gru():
     torch.manual_seed(0)
     op, plan = BinaryGRU(CHANNELS).double(), plan_tree(RAGGED)
     source = normal(TOTAL, CHANNELS).requires_grad_()
-    plan_tensors = (plan.leaves, plan.starts_of_levels, plan.children, plan.group_places)
+    plan_tensors = (plan.leaves, *plan.tables)
     tensors = (source, op.identity, *op.cell.parameters(), *plan_tensors)
     torch.library.opcheck(torch.ops.treefold.binary_gru.default, (*tensors, False, False, 20, True))
     with torch.no_grad():

@@ -47,22 +47,26 @@ class TreeFold:
         self, op: Operator, x: Rows, plan: TreePlan, parameters: Parameters, *settings: float
     ) -> Fold:
         """The groups and all nodes."""
-        rows = _checked(x.table if isinstance(x, TableRows) else x, op.channels)
+        rows = x.table if isinstance(x, TableRows) else x
+        if (
+            not isinstance(rows, Tensor)
+            or rows.dim() < 2
+            or rows.shape[-1] != op.channels
+            or not rows.is_floating_point()
+        ):
+            raise _wrong_rows(rows, op.channels)
         state_type, factor_type = precisions(rows)
         table, identity = rows.to(state_type), op.identity.to(state_type)
         if op.identity.dtype in HALF_TYPES:  # a module in half precision
             parameters = [None if each is None else each.to(state_type) for each in parameters]
         tensors = (table, identity, *parameters)
-        leaves = TableRows(table, x.rows, x.is_permutation) if isinstance(x, TableRows) else table
+        plain = partial(self._in_plain_torch, x, plan, factor_type, settings)
         if (off_cpu.ON_CPU or not table.is_cpu) and off_cpu.can_fold(self.name, tensors):
-            plain = partial(self._in_plain_torch, x, plan, factor_type, settings)
             found = off_cpu.fold(self.name, x, plan, tensors, settings, factor_type, plain)
         elif factor_type != torch.float16 and can_compute(*tensors):
-            half = factor_type == torch.bfloat16
-            found = self._compiled(leaves, plan, tensors, settings, half)
+            found = self._compiled(x, plan, tensors, settings, factor_type == torch.bfloat16)
         else:
-            plain_op = _Plain(self.combine, parameters, factor_type, settings, identity)
-            found = fold_levels(plain_op, leaves, plan)
+            found = plain(*tensors)
         if rows.dtype == state_type:
             return found
         return Fold(*(cast(Tensor, part).to(rows.dtype) for part in found))
@@ -88,7 +92,7 @@ class TreeFold:
     ) -> Tensor:
         """a ⊕ b, row by row."""
         if a.shape[-1:] != (op.channels,):
-            _checked(a, op.channels)
+            raise _wrong_rows(a, op.channels)
         if can_compute(a, b, op.identity, *parameters) and a.shape == b.shape:
             rows = torch.stack([a, b], -2).flatten(0, -2)
             plan = TreePlan.of_pairs(rows.shape[0] // 2)
@@ -100,7 +104,7 @@ class TreeFold:
 
     def _compiled(
         self,
-        x: Tensor | TableRows,
+        x: Rows,
         plan: TreePlan,
         tensors: Parameters,
         settings: Sequence[float],
@@ -110,7 +114,7 @@ class TreeFold:
         if isinstance(x, TableRows):
             leaves = x.rows.index_select(0, leaves).long()
             repeats = len(x.table) < plan.num_rows
-        groups, states, _ = self.operation(
+        groups, states, _ = self.operation.call(
             *(*tensors, leaves, *plan.tables),
             *(*settings, repeats, half, CHUNK, need_gradient(tensors)),
         )
@@ -154,15 +158,10 @@ class _Plain:
         return self.combine(a, b, self.parameters, self.factor_type, self.settings)
 
 
-def _checked(rows: object, channels: int) -> Tensor:
-    """Rows of so many channels; all else is refused."""
-    if not isinstance(rows, Tensor):
-        raise ValueError(
-            f"rows are a {type(rows).__name__}; expected a tensor [n, ..., {channels}]"
-        )
-    if rows.dim() < 2 or rows.shape[-1] != channels or not rows.is_floating_point():
-        raise ValueError(
-            f"rows are {rows.dtype} of shape {tuple(rows.shape)}; "
-            f"expected a tensor [n, ..., {channels}] of floating-point numbers"
-        )
-    return rows
+def _wrong_rows(rows: object, channels: int) -> ValueError:
+    given = f"a {type(rows).__name__}"
+    if isinstance(rows, Tensor):
+        given = f"{rows.dtype} of shape {tuple(rows.shape)}"
+    return ValueError(
+        f"rows are {given}; expected a tensor [n, ..., {channels}] of floating-point numbers"
+    )

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -39,15 +39,15 @@ class Operation:
     has_inner: bool = False
     """Whether rows may have inner axes: a batch of rows is one axis more."""
 
-    def __call__(self, *arguments: Any) -> tuple[Tensor, ...]:
-        """The results."""
-        made: tuple[Tensor, ...] = getattr(torch.ops.treefold, self.name)(*arguments)
-        return made
+    @cached_property
+    def call(self) -> Callable[..., tuple[Tensor, ...]]:
+        """The first, once it is loaded."""
+        return getattr(torch.ops.treefold, self.name)  # type: ignore[no-any-return]
 
-    def backward(self, *arguments: Any) -> tuple[Tensor, ...]:
-        """The gradients of the inputs; without numbers in place of None."""
-        made: tuple[Tensor, ...] = getattr(torch.ops.treefold, f"{self.name}_backward")(*arguments)
-        return made
+    @cached_property
+    def backward(self) -> Callable[..., tuple[Tensor, ...]]:
+        """The second."""
+        return getattr(torch.ops.treefold, f"{self.name}_backward")  # type: ignore[no-any-return]
 
     def register(self) -> None:
         """Describe both to torch."""
@@ -60,8 +60,8 @@ class Operation:
 
     def _over_batch(self, info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
         if not self.has_inner or in_dims[0] is None or any(dim is not None for dim in in_dims[1:]):
-            return _one_by_one(self)(info, in_dims, *args)
-        made = self(args[0].movedim(in_dims[0], 1), *args[1:])
+            return _one_by_one(self.call)(info, in_dims, *args)
+        made = self.call(args[0].movedim(in_dims[0], 1), *args[1:])
         return made, (1,) * len(made)
 
     def _empty_gradients(self, *arguments: Any) -> tuple[Tensor, ...]:
