@@ -82,3 +82,16 @@ def test_elements_of_any_integer_type_and_shape_are_looked_up(finite):
 def test_trees_are_spelled_for_people():
     assert spelled(((3, 5), 7)) == "((3 ⊕ 5) ⊕ 7)"
     assert spelled(None) == "nothing"
+
+
+def test_a_stream_of_keys_is_folded_in_place_each_key_in_its_own_order():
+    finite = closed(SECOND)
+    generator = torch.Generator().manual_seed(0)
+    sets = torch.randint(0, 7, (200,), generator=generator)
+    values = torch.randint(0, 8, (200,), generator=generator)
+    states = torch.zeros(8, dtype=torch.int32)
+    for chunk in torch.arange(200).split(64):
+        finite.feed(states, sets[chunk], values[chunk])
+    expected = [sorted([*values[sets == key].tolist(), 7, 7])[1] for key in range(7)]
+    assert finite.decode(states[:7]).tolist() == expected
+    assert states[7] == 0

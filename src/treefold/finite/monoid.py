@@ -74,6 +74,19 @@ class FiniteMonoid:
             at = torch.where(step < 0, at, self.steps[at, step.clamp(min=0)].long())
         return at.to(a.dtype)
 
+    def feed(self, states: Tensor, sets: Tensor, values: Tensor) -> None:
+        """Add values to sets, in place: `states` has an element for each set, 0 at first.
+
+        A set that occurs more than once gets its values one after the other.
+        """
+        order = sets.argsort(stable=True)
+        sets, values = sets[order], values[order].long()
+        turn = torch.arange(len(sets)) - torch.searchsorted(sets, sets)
+        for number in range(int(turn.max()) + 1 if len(sets) else 0):
+            now = turn == number
+            at = sets[now]
+            states[at] = self.steps[states[at].long(), values[now]].to(states.dtype)
+
     def encode(self, x: Tensor) -> Tensor:
         """The elements that stand for values."""
         return self.values[x.long()]

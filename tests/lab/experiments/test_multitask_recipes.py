@@ -107,7 +107,7 @@ def test_departures_follow_what_is_overridden():
 
 
 def test_one_catalogue_knows_sets_and_graphs():
-    assert list(FAMILIES) == ["sets", "graphs", "real graphs", "your graphs"]
+    assert list(FAMILIES) == ["sets", "finite states", "graphs", "real graphs", "your graphs"]
     assert find_experiment("second-minimum/gru", "quick")[0].model.channels == 128
     assert find_preset("multi-task/gru", "standard").num_seeds == 3
     for name, preset, message in (

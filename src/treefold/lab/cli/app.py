@@ -200,6 +200,9 @@ def certify(
     out: Annotated[
         Path | None, Parameter(help="The file to write; in the run's folder if not given.")
     ] = None,
+    monoid: Annotated[
+        Path | None, Parameter(help="A folder for the monoid itself, to run by look-up.")
+    ] = None,
     verify: Annotated[
         Path | None, Parameter(help="A certificate to check again, of the run it lies in.")
     ] = None,
@@ -214,7 +217,7 @@ def certify(
         elif run is None:
             raise ValueError("no run was given; expected the folder of one, or --verify FILE")
         else:
-            print(certify_run(run, grade, limit, out))
+            print(certify_run(run, grade, limit, out, monoid))
 
 
 @app.command

@@ -160,8 +160,13 @@ def print_laws(path: Path, num_draws: int) -> None:
         print(law_report(op, states, laws, num_draws=num_draws, generator=generator, inputs=inputs))
 
 
-def certify_run(path: Path, grade: str, limit: int, out: Path | None) -> Path:
-    """Write a certificate for a run whose operator has finite states; gives where it is."""
+def certify_run(
+    path: Path, grade: str, limit: int, out: Path | None, monoid: Path | None = None
+) -> Path:
+    """Write a certificate for a run whose operator has finite states; gives where it is.
+
+    The monoid itself is written to the folder `monoid`.
+    """
     record = Record.read(run_of(path))
     experiment = experiment_of(record)
     require_one_of(GRADES, grade, "grade")
@@ -169,11 +174,13 @@ def certify_run(path: Path, grade: str, limit: int, out: Path | None) -> Path:
     if not isinstance(model, SetNetwork | CountingNetwork):
         raise ValueError(f"{record.name} is not about multisets of integers; expected a set task")
     about = {"run": record.name, "seed": record.seed, "recipe": record.recipe, "limit": limit}
-    certificate = certify_network(
+    certificate, finite = certify_network(
         model, experiment.task, cast(Grade, grade), limit, _print_progress, about
-    ).certificate
+    )
     out = run_of(path) / f"certificate-{grade}.json" if out is None else out
     certificate.save(out)
+    if monoid is not None:
+        finite.save(monoid)
     print(describe_certificate(certificate))
     return out
 
