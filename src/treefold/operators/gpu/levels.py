@@ -69,13 +69,10 @@ def levels_of(plan: TreePlan, inner: int) -> list[Level]:
     is_tree = 2 * plan.num_applications + ends == plan.num_rows + plan.num_applications
     for level, after in zip(plan.levels, [*plan.levels[1:], None], strict=False):
         made, count = node - plan.num_rows, level.num_pairs
-        again = (
-            0
-            if after is None
-            else count
-            if after.take is not None
-            else 2 * after.num_pairs + after.num_waiting
-        )
+        again = 0  # of its nodes, how many may meet again
+        if after is not None:
+            in_play = 2 * after.num_pairs + after.num_waiting
+            again = count if after.take is not None else in_play
         first = start if level.take is None else -1
         children = plan.children[made : made + count]
         levels.append(Level(first, children, node, count, min(count, again), inner, is_tree))
