@@ -178,7 +178,7 @@ class LCMAggregation(RaggedAggregation):
 
     def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
         """The same over a static plan: torch's own random numbers, and balanced trees."""
-        rows = self.projected(x).table
+        rows = self._states_of(x)
         require_type(rows, self.operator)
         penalties = self.laws.recorder(self.training)
         if supplied_for(groups) is None:
@@ -213,27 +213,26 @@ class LCMAggregation(RaggedAggregation):
             )
 
     def projected(self, x: Rows) -> TableRows:
-        """The rows to fold: each once through `project`, not yet gathered.
+        """The states that stand for rows, not yet gathered."""
+        if isinstance(x, TableRows):
+            return replace(x, table=self._states_of(x.table))
+        return TableRows.of(self._states_of(cast(Tensor, x)))
 
-        Where the operator has a `code`, these are the states that stand for rows.
-        """
+    def _states_of(self, rows: Tensor) -> Tensor:
+        """Each row once through `project`, and through the operator's `code` if it has one."""
         if self.project is None:
-            require_channels(x, self.channels)
-            return self._coded(TableRows.of(cast(Tensor | TableRows, x)))
-        if isinstance(self.project, nn.Linear):
-            require_channels(x, self.in_channels)
-            require_type(x, self.project)
-        x = TableRows.of(cast(Tensor | TableRows, x))
-        made = replace(x, table=self.project(x.table))
-        require_channels(made, self.channels)
-        return self._coded(made)
-
-    def _coded(self, x: TableRows) -> TableRows:
+            require_channels(rows, self.channels)
+        else:
+            if isinstance(self.project, nn.Linear):
+                require_channels(rows, self.in_channels)
+                require_type(rows, self.project)
+            rows = self.project(rows)
+            require_channels(rows, self.channels)
         code = getattr(self.operator, "code", None)
         if code is None:
-            return x
-        require_type(x, self.operator)
-        return replace(x, table=code(x.table))
+            return rows
+        require_type(rows, self.operator)
+        return cast(Tensor, code(rows))
 
     def extra_repr(self) -> str:
         """The options that are not the default, for `print(aggregator)`."""

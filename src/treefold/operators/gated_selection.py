@@ -1,6 +1,7 @@
 """Gated selection: each channel is copied from one of the arguments, or newly written."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 import torch
@@ -83,12 +84,7 @@ def _combine(
     """In plain operations."""
     hidden, hidden_bias, select, write, write_bias = parameters
     (stretch,) = settings
-
-    def linear(x: Tensor, weight: Tensor | None, bias: Tensor | None = None) -> Tensor:
-        weight = cast(Tensor, weight).to(factor_type)
-        bias = None if bias is None else bias.to(factor_type)
-        return F.linear(x.to(factor_type), weight, bias).to(x.dtype)
-
+    linear = partial(_linear, factor_type=factor_type)
     # `hidden` has the weights for a first and for a second argument, one after the other.
     a_first, a_second = linear(a, hidden, hidden_bias).chunk(2, -1)
     b_first, b_second = linear(b, hidden, hidden_bias).chunk(2, -1)
@@ -101,6 +97,14 @@ def _combine(
         return chosen
     keep, new = linear(ab + ba, write, write_bias).chunk(2, -1)
     return torch.lerp(new.tanh(), chosen, stretched_gate(keep, stretch))
+
+
+def _linear(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None = None, *, factor_type: torch.dtype
+) -> Tensor:
+    weight = cast(Tensor, weight).to(factor_type)
+    bias = None if bias is None else bias.to(factor_type)
+    return F.linear(x.to(factor_type), weight, bias).to(x.dtype)
 
 
 def _num_saved(parameters: Parameters) -> int | torch.SymInt:
