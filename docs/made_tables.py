@@ -10,7 +10,7 @@ from typing import Any
 from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.report.names import LEARNED, style_of
 from treefold.lab.runs import Group, Run, Stat, num_steps
-from treefold.lab.tasks.multitask.variants import TRAIN_SIZES
+from treefold.lab.tasks.multitask.targets import TRAIN_SIZES
 
 Address = Callable[[Group], str]
 """Where a reader finds the records of a group."""
@@ -230,6 +230,7 @@ REAL = tuple(
 TABLES = {
     "second-minimum": MadeTable(("second-minimum",), accuracies),
     "second-minimum-lambda": MadeTable(("second-minimum-lambda",), generalisation),
+    "second-minimum-associativity": MadeTable(("second-minimum-associativity",), generalisation),
     "generalisation": MadeTable(("second-minimum", "generalisation"), generalisation),
     "other set tasks": MadeTable(("parity", "count-modulo", "mode", "xor"), by_task),
     "set-speed": MadeTable(("set-speed",), seconds, timed=True),

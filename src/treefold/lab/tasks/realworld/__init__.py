@@ -1,1 +1,0 @@
-"""Benchmarks of real graphs: molecules and superpixels, from the official files."""
