@@ -201,8 +201,7 @@ class LCMAggregation(RaggedAggregation):
 
     def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
         """The same over a static plan: torch's own random numbers, and balanced trees."""
-        rows = cast(Tensor, self.projected(x))
-        require_type(rows, self.operator)
+        rows = self._states_of(x)
         penalties = self.laws.recorder() if self.training else None
         if supplied_for(groups) is None:
             self._require_static()
@@ -242,19 +241,22 @@ class LCMAggregation(RaggedAggregation):
 
         A ValueError if these are no states of the operator.
         """
-        table = cast(Tensor, x.table if isinstance(x, TableRows) else x)
+        if isinstance(x, TableRows):
+            return replace(x, table=self._states_of(x.table))
+        return self._states_of(cast(Tensor, x))
+
+    def _states_of(self, rows: Tensor) -> Tensor:
         if self.project is None:
-            require_channels(table, self.channels)
-        elif isinstance(self.project, nn.Linear):
-            require_channels(table, self.in_channels)
-            require_type(table, self.project)
-        if self.project is not None:
-            table = self.project(table)
-            require_channels(table, self.channels)
-        require_type(table, self.operator)
+            require_channels(rows, self.channels)
+        else:
+            if isinstance(self.project, nn.Linear):
+                require_channels(rows, self.in_channels)
+                require_type(rows, self.project)
+            rows = self.project(rows)
+            require_channels(rows, self.channels)
+        require_type(rows, self.operator)
         code = getattr(self.operator, "code", None)
-        table = table if code is None else code(table)
-        return replace(x, table=table) if isinstance(x, TableRows) else table
+        return rows if code is None else cast(Tensor, code(rows))
 
     def extra_repr(self) -> str:
         """The options that are not the default, for `print(aggregator)`."""

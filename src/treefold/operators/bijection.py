@@ -51,7 +51,8 @@ class Coupling(nn.Module):
             return weight
         if dim == 1:
             return weight.flip(1)
-        return weight.unflatten(0, (2, self.changed)).flip(1).flatten(0, 1)
+        turned: Tensor = weight.unflatten(0, (2, self.changed)).flip(1)
+        return turned.flatten(0, 1)
 
     def _halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if self.swap:

@@ -58,6 +58,7 @@ class Conjugated(Operator):
                 "Max(bottom=-4.0), which bounds no row)"
             )
         self.monoid = monoid
+        self._selecting = _Selecting(monoid)
         self.bijection = bijection
 
     @classmethod
@@ -117,7 +118,7 @@ class Conjugated(Operator):
             return leaves, fold_nodes(self.monoid, inside, plan)
         places = torch.arange(len(leaves), device=leaves.device)
         places = places.view(-1, *[1] * (leaves.dim() - 1)).expand(*leaves.shape[:-1], 1)
-        return leaves, fold_nodes(_Selecting(self.monoid), (inside, places), plan)
+        return leaves, fold_nodes(self._selecting, (inside, places), plan)
 
     def _outside(self, leaves: Tensor, inside: State) -> Tensor:
         """Nodes decoded; those whose encoding is that of one leaf are this leaf."""
@@ -137,11 +138,11 @@ class Conjugated(Operator):
             return self._decode(cast(Tensor, fold_static(self.monoid, encoded, plan).groups))
         places = torch.arange(x.shape[0], device=x.device)
         places = places.view(-1, *[1] * (x.dim() - 1)).expand(*x.shape[:-1], 1)
-        selecting = _Selecting(self.monoid)
-        found = fold_static(selecting, (encoded, places), plan).groups
+        found = fold_static(self._selecting, (encoded, places), plan).groups
         both, leaf = cast(tuple[Tensor, Tensor], found)
         made = self._decode(both)
-        one = torch.take_along_dim(x, leaf.clamp(min=0), 0)
+        # `take_along_dim` would fix the number of rows in torch.export.
+        one = x.gather(0, leaf.clamp(min=0).expand(*made.shape))
         # What `made` says of groups that are too large holds for leaves as well.
         leaf = leaf.masked_fill(both.isnan().any(-1, keepdim=True), -1)
         return torch.where(leaf >= 0, one.to(made.dtype), made)

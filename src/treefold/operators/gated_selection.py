@@ -74,15 +74,6 @@ def stretched_gate(x: Tensor, stretch: float) -> Tensor:
     return ((1 + 2 * stretch) * gate - stretch).clamp(0, 1)
 
 
-def _linear(
-    factor_type: torch.dtype, x: Tensor, weight: Tensor | None, bias: Tensor | None = None
-) -> Tensor:
-    """A linear layer whose factors are of that type; its sums have the type of `x`."""
-    weight = cast(Tensor, weight).to(factor_type)
-    bias = None if bias is None else bias.to(factor_type)
-    return F.linear(x.to(factor_type), weight, bias).to(x.dtype)
-
-
 def _combine(
     a: Tensor,
     b: Tensor,
@@ -93,8 +84,7 @@ def _combine(
     """In plain operations."""
     hidden, hidden_bias, select, write, write_bias = parameters
     (stretch,) = settings
-
-    linear = partial(_linear, factor_type)
+    linear = partial(_linear, factor_type=factor_type)
     # `hidden` has the weights for a first and for a second argument, one after the other.
     a_first, a_second = linear(a, hidden, hidden_bias).chunk(2, -1)
     b_first, b_second = linear(b, hidden, hidden_bias).chunk(2, -1)
@@ -107,6 +97,15 @@ def _combine(
         return chosen
     keep, new = linear(ab + ba, write, write_bias).chunk(2, -1)
     return torch.lerp(new.tanh(), chosen, stretched_gate(keep, stretch))
+
+
+def _linear(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None = None, *, factor_type: torch.dtype
+) -> Tensor:
+    """A linear layer whose factors are of that type; its sums have the type of `x`."""
+    weight = cast(Tensor, weight).to(factor_type)
+    bias = None if bias is None else bias.to(factor_type)
+    return F.linear(x.to(factor_type), weight, bias).to(x.dtype)
 
 
 def _num_saved(parameters: Parameters) -> int | torch.SymInt:
