@@ -222,27 +222,45 @@ def certify(
 
 @app.command
 def fold(
-    run: RunPath,
+    model: RunPath,
     source: Annotated[Path, Parameter(help="A Parquet file, or a folder of them.")],
     *,
     key: Annotated[str, Parameter(help="The column to group by.")],
-    on: Annotated[str, Parameter(help="The column to fold: integers, or lists that are states.")],
+    on: Annotated[str, Parameter(help="The column to fold: what the model takes.")],
     out: Annotated[Path, Parameter(help="The Parquet file to write, a row per key.")],
     decode: Annotated[bool, Parameter(help="Add the model's answer for each key.")] = False,
+    states: Annotated[
+        bool, Parameter(help="The column holds states that the model has made before.")
+    ] = False,
+    overwrite: Annotated[bool, Parameter(help="Replace --out if it is there.")] = False,
+    memory: Annotated[
+        str, Parameter(help="For rows and states, on this machine; the rest goes to disk.")
+    ] = "1GB",
     address: Annotated[
         str | None, Parameter(help="Of a Ray cluster; this machine if not given.")
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Fold a table by key with a run's trained model, on Ray.
+    """Fold a table by key with a trained model: on all cores of this machine, or on Ray.
 
-    Rows that are null, NaN, out of range or of the
-    wrong width are counted, and named in a file next to the result.
+    Rows that are null, NaN, out of range or of the wrong width are counted, and named in a file
+    next to the result.
     """
     with as_one_line(debug):
         from treefold.lab.cli.folding import fold_file
 
-        fold_file(run, source, key, on, out, decode, address)
+        fold_file(
+            model,
+            source,
+            out,
+            memory,
+            key=key,
+            on=on,
+            decode=decode,
+            states=states,
+            overwrite=overwrite,
+            address=address,
+        )
 
 
 @app.command
