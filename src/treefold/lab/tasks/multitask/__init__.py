@@ -1,0 +1,1 @@
+"""The PNA multi-task benchmark as a task; needs networkx, which other tasks do not."""

@@ -1,0 +1,1 @@
+"""Benchmarks of real graphs: molecules and superpixels, from the official files."""
