@@ -230,6 +230,7 @@ REAL = tuple(
 TABLES = {
     "second-minimum": MadeTable(("second-minimum",), accuracies),
     "second-minimum-lambda": MadeTable(("second-minimum-lambda",), generalisation),
+    "second-minimum-associativity": MadeTable(("second-minimum-associativity",), generalisation),
     "generalisation": MadeTable(("second-minimum", "generalisation"), generalisation),
     "other set tasks": MadeTable(("parity", "count-modulo", "mode", "xor"), by_task),
     "set-speed": MadeTable(("set-speed",), seconds, timed=True),

@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "checkpoints": {"torch", "safetensors", "atomic", "plain"},
     "algebra": {"torch"},
     "fold": {"torch", "algebra"},
-    "operators": {"torch", "filelock", "algebra", "fold"},
+    "operators": {"torch", "triton", "filelock", "algebra", "fold"},
     "aggr": {"torch", "torch_geometric", "algebra", "fold", "operators"},
     "incremental": {"torch", "algebra", "fold", "operators", "aggr"},
     "distributed": {

@@ -21,7 +21,7 @@ from treefold.aggr.penalties import LawWeights
 from treefold.aggr.plan_cache import plan_of
 from treefold.aggr.recombination import consistency_loss
 from treefold.aggr.sampling import Reduction, Sampling
-from treefold.aggr.static import StaticGroups, reduce_static, supplied_for
+from treefold.aggr.static import StaticGroups, fold_with_trees, reduce_static, supplied_for
 from treefold.aggr.static_laws import StaticStates, static_loss
 from treefold.aggr.tree_laws import TREE_LAWS
 from treefold.aggr.tree_states import TreeStates
@@ -30,14 +30,9 @@ from treefold.fold import (
     Bracketing,
     Groups,
     Rows,
-    StaticPlan,
-    SuppliedPlan,
     TableRows,
     TreePlan,
     checked_bracketing,
-    fold_static_levels,
-    fold_supplied,
-    plan_static,
     require_rows,
     tree_fold,
     tree_reduce,
@@ -185,25 +180,20 @@ class LCMAggregation(RaggedAggregation):
         """The same over a static plan: torch's own random numbers, and balanced trees."""
         rows = self.projected(x).table
         require_type(rows, self.operator)
-        supplied = supplied_for(groups)
         penalties = self.laws.recorder(self.training)
-        if supplied is not None:
-            plan: StaticPlan | SuppliedPlan = supplied
-            fold = fold_supplied(self.operator, rows, supplied)
-        else:
+        if supplied_for(groups) is None:
             self._require_static()
             if self.training and self.shuffle:
                 groups, order = groups.shuffled()
                 rows = rows.index_select(0, order)
             if penalties is None or rows.shape[0] == 0:
                 return cast(Tensor, reduce_static(self.operator, rows, groups))
-            plan = plan_static(groups.index, groups.num_groups, groups.max_size)
-            fold = fold_static_levels(self.operator, rows, plan)
+        fold, trees = fold_with_trees(self.operator, rows, groups)
         if penalties is not None:
-            states = StaticStates(rows, plan, fold, self.sampling)
+            states = StaticStates(fold.states, trees, groups.num_groups, self.sampling)
             losses = {**LAW_LOSSES, **self.own_losses}
-            for law, weight in self.laws.active.items():
-                penalties.add(law, static_loss(law, losses)(self.operator, states), weight)
+            for law in self.laws.names:
+                penalties.add(law, static_loss(law, losses)(self.operator, states), self.laws)
         return cast(Tensor, fold.groups)
 
     def _require_static(self) -> None:

@@ -110,11 +110,12 @@ class Conjugated(Operator):
         """The same over a static plan."""
         encoded = self._encode(x)
         if not self._selects:
-            return self._decode(cast(Tensor, fold_static(self.monoid, encoded, plan)))
+            return self._decode(cast(Tensor, fold_static(self.monoid, encoded, plan).groups))
         places = torch.arange(x.shape[0], device=x.device)
         places = places.view(-1, *[1] * (x.dim() - 1)).expand(*x.shape[:-1], 1)
         selecting = _Selecting(self.monoid)
-        both, leaf = cast(tuple[Tensor, Tensor], fold_static(selecting, (encoded, places), plan))
+        found = fold_static(selecting, (encoded, places), plan).groups
+        both, leaf = cast(tuple[Tensor, Tensor], found)
         made = self._decode(both)
         one = torch.take_along_dim(x, leaf.clamp(min=0), 0)
         # What `made` says of groups that are too large holds for leaves as well.

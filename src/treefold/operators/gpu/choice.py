@@ -82,7 +82,8 @@ def gates_for(
         in_triton = gates_in_triton(name, kinds, settings)
         _require_agreement(name, device, channels, kinds, in_triton, in_torch)
     except Exception as error:
-        _log.warning("treefold: gates of %s run in plain torch on %s: %s", name, device, error)
+        reason = str(error).strip().partition("\n")[0]
+        _log.warning("treefold: gates of %s run in plain torch on %s: %s", name, device, reason)
         return in_torch
     return in_triton
 

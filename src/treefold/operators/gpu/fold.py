@@ -142,26 +142,21 @@ class FoldLevels(torch.autograd.Function):
             inputs = (x, identity, *parameters)
             with torch.enable_grad():
                 return (None, *differentiable_gradients(work.plain(*inputs), inputs, grads))
-        levels, num_leaves, end = (
-            levels_of(work.plan, x.shape[1]),
-            work.plan.num_rows,
-            len(states) - 1,
-        )
+        levels, num_leaves = levels_of(work.plan, x.shape[1]), work.plan.num_rows
         operator = work.operator(work, parameters, levels, (weight, made))
         to_states = torch.zeros_like(states)
         grad_groups, grad_nodes = grads
         if grad_nodes is not None:
-            to_states[num_leaves:end] = grad_nodes
+            to_states[num_leaves:-1] = grad_nodes
         if grad_groups is not None:
             to_states.index_add_(0, places, grad_groups)
         to = torch.zeros_like(projections)
-        for level in reversed(levels):
-            _project_back(operator, level.projected(to), level.projected(to_states))
-            operator.backward(level, projections, states, to_states, to)
-        return (
-            None,
-            *_gradients_of_leaves(ctx, work, operator, x, states, to_states, to),
-        )
+        with torch.autocast(x.device.type, enabled=False):
+            for level in reversed(levels):
+                _project_back(operator, level.projected(to), level.projected(to_states))
+                operator.backward(level, projections, states, to_states, to)
+            found = _gradients_of_leaves(work, operator, x, states, to_states, to)
+        return (None, *found)
 
 
 def _project(operator: Any, rows: Tensor, out: Tensor) -> None:
@@ -202,7 +197,7 @@ def _project_leaves(work: Work, operator: Any, x: Tensor, states: Tensor, out: T
 
 
 def _gradients_of_leaves(
-    ctx: Any, work: Work, operator: Any, x: Tensor, states: Tensor, to_states: Tensor, to: Tensor
+    work: Work, operator: Any, x: Tensor, states: Tensor, to_states: Tensor, to: Tensor
 ) -> tuple[Tensor | None, ...]:
     """The gradients of rows, identity and parameters, once all levels are done."""
     count, num_leaves, end = _num_meeting(work.plan), work.plan.num_rows, len(states) - 1
@@ -213,7 +208,7 @@ def _gradients_of_leaves(
         to_table = to_table.to(to.dtype)
     else:
         _project_back(operator, to_table, to_states[:count])
-    grad_x = torch.empty_like(x) if work.is_permutation else torch.zeros_like(x)
+    grad_x = x.new_empty(x.shape) if work.is_permutation else x.new_zeros(x.shape)
     # Adding rows one by one is slow: only where some may be the same.
     put = grad_x.index_copy_ if work.is_permutation else grad_x.index_add_
     put(0, work.leaves, to_states[:num_leaves])
