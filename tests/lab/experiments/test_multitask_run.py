@@ -121,7 +121,8 @@ def test_errors_are_means_over_sizes_and_the_baseline_is_its_own_measure():
 
     runner = runner_of(small("mpnn-sum"), seed=0)
     found = runner.score(Nothing(), "test", torch.device("cpu"))
-    by_size = [part.graph_y.square().mean(0) for part in runner.task.split("test").by_size()]
+    test = runner.task.split("test")
+    by_size = [test.graph_y[test.sizes == size].square().mean(0) for size in test.sizes.unique()]
     assert found.errors[3:] == pytest.approx(torch.stack(by_size).mean(0).tolist(), rel=1e-5)
     of_baseline = runner.metrics({"test": runner.task.baseline("test")})
     assert of_baseline["log10_ratio"]["test"] == pytest.approx(0)
@@ -141,7 +142,7 @@ def test_scores_do_not_depend_on_how_many_graphs_are_scored_at_once():
 
 def test_pna_is_told_the_degrees_of_its_training_graphs():
     runner = runner_of(small("pna-16"), seed=0)
-    delta = runner.task.degree_averages().logarithmic
+    delta = runner.task.mean_log_degree()
     scalers = runner.model().next.aggregators[0].aggregation
     assert float(scalers.avg_deg_log) == pytest.approx(delta)
 

@@ -55,7 +55,7 @@ class MultiTaskRunner(TaskRunner):
             linear_output=model.linear_output,
             gru_copy_init=model.gru_copy_init,
             node_head_he_init=model.node_head_he_init,
-            mean_log_degree=self.task.degree_averages().logarithmic,
+            mean_log_degree=self.task.mean_log_degree(),
             **choice.options,
         )
 

@@ -34,7 +34,7 @@ class GAT(nn.Module):
     """Attention over neighbours in four heads, without self-loops, and ELU.
 
     PNA's released code normalises over receivers and scores other pairs than it should; this is
-    the published attention, so a departure from the code behind the published row.
+    the published attention, so a departure from the code of the published row.
     """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:

@@ -18,11 +18,11 @@ from treefold.operators import FiniteCounters
 from treefold.shapes import Bool, Float, Int
 
 MOST_BITS = 10
-"""Of answers: there is a question for each of them."""
+"""The most bits of an answer: there is a question for each answer."""
 TRIES = 2
 SETS_AT_ONCE = 4096
 RIDGE, LOGIT = 1e-8, 8.0
-"""Of the decoder's least squares: how little it is held back, and what stands for a certain bit."""
+"""The decoder's least squares: its ridge, and the logit that stands for a certain bit."""
 
 
 def asked(answers: Int[Tensor, " n"], bits: int) -> Bool[Tensor, " n questions"]:
@@ -138,8 +138,8 @@ class CountingNetwork(nn.Module):
         self.decoder.bias.copy_(found[:, -1])
 
     def _errors(self, data: SetData) -> tuple[Tensor, Tensor]:
-        """How often each counter is wrong, `[kinds, tries, questions]`, if its states are read as
-        well as can be; and how often each reply is the rarer one.
+        """The errors of each counter, `[kinds, tries, questions]`, with its states read as well as
+        can be; and the number of rarer replies to each question.
         """
         table, columns = self.operator.code(self.logits), []
         right = asked(data.answers, self.answer_bits).to(table.dtype)

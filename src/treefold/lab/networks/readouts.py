@@ -33,7 +33,7 @@ class SizedSet2Set(nn.Module):
 
     PyG's `Set2Set` has one number for all. Graphs that have had their steps leave. Graphs whose
     sizes lie between the same two powers of two stand side by side, padded to the largest of
-    them, so that a step reads them in one product and wastes less than half of it.
+    them: a step reads them in one product and wastes less than half of it.
     """
 
     def __init__(self, channels: int) -> None:
@@ -64,7 +64,7 @@ class SizedSet2Set(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class _Band:
-    """Graphs of similar sizes, the largest first, with rows of zeros behind those of the others."""
+    """Graphs of similar sizes, the largest first, with rows of zeros after those of the others."""
 
     rows: Float[Tensor, " graphs most channels"]
     padding: Float[Tensor, " graphs most"]

@@ -32,7 +32,7 @@ class Layer(nn.Module):
         edges: Float[Tensor, " edges channels"] | None,
         graphs: GraphBatch,
     ) -> Rows:
-        """A row per edge; without edge features a table of nodes, so that each is sent once."""
+        """A row per edge; without edge features a table of nodes: each is sent once."""
         sent, senders = self.send(x), graphs.edge_index[0]
         if edges is None:
             return TableRows(F.relu(sent), senders)

@@ -29,7 +29,7 @@ def cache_folder(folder: Path | str | None = None) -> Path:
 
 
 def cached_arrays(path: Path, build: Callable[[], Arrays], *, compressed: bool = True) -> Arrays:
-    """The arrays of the file `path`; where they are missing or damaged, those of `build`, kept.
+    """The arrays of the file `path`; where they are missing or damaged, those of `build`, saved.
 
     A file is one line with its version and the SHA-256 of the rest, then a NumPy archive. It is
     written whole or not at all, and nothing in it is unpickled. Large ones are read several times

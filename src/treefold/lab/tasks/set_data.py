@@ -1,13 +1,16 @@
 """Labelled multisets of integers: many in a few tensors, cut into batches without a loop."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from treefold.fold import Groups, places_within
 from treefold.shapes import Int
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,14 @@ class SetData:
 
     def to(self, device: torch.device | str) -> "SetData":
         """The same multisets on another device."""
-        return SetData(self.values.to(device), self.sizes.to(device), self.answers.to(device))
+        return moved(self, device)
+
+
+def moved(data: T, device: torch.device | str) -> T:
+    """A dataclass with all that it holds on another device."""
+    held = {entry.name: getattr(data, entry.name) for entry in fields(data)}  # type: ignore[arg-type]
+    there = {name: part.to(device) for name, part in held.items() if hasattr(part, "to")}
+    return replace(data, **there)  # type: ignore[type-var]
 
 
 def starts(sizes: Int[Tensor, " groups"]) -> Int[Tensor, " groups"]:

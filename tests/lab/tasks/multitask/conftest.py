@@ -1,4 +1,4 @@
-"""One cache for all tests of the session, so that the full data are drawn once."""
+"""One cache for all tests of the session: the full data are drawn once."""
 
 import pytest
 

@@ -58,14 +58,6 @@ def test_taken_graphs_are_the_graphs_with_these_numbers(numbers):
     assert taken.families.tolist() == [DRAWN.families[n] for n in numbers]
 
 
-def test_batches_by_size_hold_every_graph_once_and_the_smallest_come_first():
-    batches = DATA.by_size()
-    assert [batch.sizes.unique().tolist() for batch in batches] == [[4], [5], [6]]
-    graphs, order = [*one_by_one(DATA)], [*range(4), *range(8, 12), *range(4, 8)]
-    together = [graph for batch in batches for graph in one_by_one(batch)]
-    assert all(same(g, graphs[n]) for g, n in zip(together, order, strict=True))
-
-
 def test_degrees_count_neighbours():
     degrees = torch.zeros(DATA.x.shape[0], dtype=torch.int64)
     for end in DATA.edge_index[1].tolist():

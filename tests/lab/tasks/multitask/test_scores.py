@@ -5,13 +5,10 @@ import math
 import pytest
 import torch
 
-from treefold.lab.tasks import (
-    TARGETS,
-    GraphData,
-    Scores,
+from treefold.lab.tasks import TARGETS, GraphData, Scores, score
+from treefold.lab.tasks.multitask.scores import (
     constant_baseline,
-    degree_averages,
-    score,
+    mean_log_degree,
     target_maxima,
     target_means,
 )
@@ -68,21 +65,9 @@ def test_answers_of_another_shape_are_refused():
         score(data.node_y, data.graph_y[:, :1], to=data)
 
 
-def test_degree_averages_are_over_the_nodes_of_a_size_and_then_over_sizes():
-    averages = degree_averages(two_sizes())
-    assert averages.linear == pytest.approx((1 + 4 / 3) / 2)
+def test_the_mean_log_degree_is_over_the_nodes_of_a_size_and_then_over_sizes():
     of_path = (2 * math.log(2) + math.log(3)) / 3
-    assert averages.logarithmic == pytest.approx((math.log(2) + of_path) / 2)
-    of_path = (2 * (math.e - 1) + math.exp(0.5) - 1) / 3
-    assert averages.exponential == pytest.approx((math.e - 1 + of_path) / 2)
-
-
-def test_degree_averages_of_isolated_nodes_are_refused():
-    whole = two_sizes()
-    edges = whole.edge_index[:, :4]
-    lone = GraphData(**{**vars(whole), "edge_index": edges, "num_edges": torch.tensor([2, 2, 0])})
-    with pytest.raises(ValueError, match="node 4 has no edge"):
-        degree_averages(lone)
+    assert mean_log_degree(two_sizes()) == pytest.approx((math.log(2) + of_path) / 2)
 
 
 def test_answers_that_are_no_numbers_are_as_wrong_as_can_be():

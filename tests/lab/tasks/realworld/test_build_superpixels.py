@@ -1,4 +1,4 @@
-"""Images become the graphs of the benchmark; what cannot be read is told with its file."""
+"""Images become the graphs of the benchmark; what cannot be read is listed with its file."""
 
 import csv
 import json

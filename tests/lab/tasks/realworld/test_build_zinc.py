@@ -1,4 +1,4 @@
-"""SMILES become what the official files hold; what cannot is told with its line."""
+"""SMILES become what the official files hold; what cannot is listed with its line."""
 
 import csv
 import gzip

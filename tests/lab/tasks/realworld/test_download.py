@@ -27,15 +27,15 @@ def _direct(monkeypatch):
 def get(server, folder, patience=PATIENT, **changes):
     expected = {"hosts": ("127.0.0.1",), "max_bytes": 10_000_000, **changes}
     wanted = Download(server.url, **expected)
-    told = []
+    reported = []
     digest = download(
         wanted,
         folder / "file.zip",
-        lambda *progress: told.append(progress),
+        lambda *progress: reported.append(progress),
         patience,
         loopback.trusting(),
     )
-    return digest, told
+    return digest, reported
 
 
 def assert_refused(answer, folder, message, **changes):
@@ -47,13 +47,13 @@ def assert_refused(answer, folder, message, **changes):
 
 
 @pytest.mark.parametrize("sha256", [None, SUM, SUM.upper()])
-def test_a_whole_file_arrives_and_its_progress_is_told(tmp_path, sha256):
+def test_a_whole_file_arrives_and_its_progress_is_reported(tmp_path, sha256):
     with loopback.serving(loopback.whole(CONTENT)) as server:
-        digest, told = get(server, tmp_path / "new" / "folder", sha256=sha256)
+        digest, reported = get(server, tmp_path / "new" / "folder", sha256=sha256)
     assert digest == SUM
     assert (tmp_path / "new" / "folder" / "file.zip").read_bytes() == CONTENT
-    assert told[-1] == (len(CONTENT), len(CONTENT))
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert reported[-1] == (len(CONTENT), len(CONTENT))
+    assert [done for done, _ in reported] == sorted({done for done, _ in reported})
 
 
 @pytest.mark.parametrize("length", [0, 1, 100_000, len(CONTENT) - 1])
@@ -177,7 +177,7 @@ def test_plain_http_is_never_asked(tmp_path):
 
 
 @pytest.mark.parametrize("code", [403, 404, 500])
-def test_an_error_of_the_server_is_told(tmp_path, code):
+def test_an_error_of_the_server_is_reported(tmp_path, code):
     assert_refused(lambda handler: handler.start(code, Content_Length=0), tmp_path, str(code))
 
 

@@ -244,11 +244,11 @@ def test_the_command_says_what_came_and_how_many_graphs(few, tmp_path, publish, 
     content = archive(few)
     publish("molhiv", loopback.whole(content))
     fetch_data("molhiv", tmp_path / "data", None)
-    told = capsys.readouterr()
-    assert hashlib.sha256(content).hexdigest() in told.out
-    assert "train 3  val 1  test 2 graphs" in told.out
-    assert f"TREEFOLD_DATA={tmp_path / 'data'}" in told.out
-    assert "molhiv: 0.0 of 0.0 MB" in told.err
+    printed = capsys.readouterr()
+    assert hashlib.sha256(content).hexdigest() in printed.out
+    assert "train 3  val 1  test 2 graphs" in printed.out
+    assert f"TREEFOLD_DATA={tmp_path / 'data'}" in printed.out
+    assert "molhiv: 0.0 of 0.0 MB" in printed.err
     fetch_data("molhiv", tmp_path / "data", None)
     assert "nothing was downloaded" in capsys.readouterr().out
 

@@ -5,7 +5,8 @@ import torch
 from lab.experiments.graph_sets import graph_classes, graph_numbers, one_graph, ring
 from torch_geometric.data import Data, HeteroData
 
-from treefold.lab.tasks import Categories, Numbers, collect, collect_splits, dataset_of
+from treefold.lab.tasks import Categories, Numbers, collect, dataset_of
+from treefold.lab.tasks.your_graphs.collected import collect_splits
 
 
 def dataset(graphs, *arguments):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from treefold.fold import Groups
-from treefold.lab.tasks.set_data import rows_of, starts
+from treefold.lab.tasks.set_data import moved, rows_of, starts
 from treefold.shapes import Float, Int
 
 TARGETS = ("sssp", "eccentricity", "laplacian", "connected", "diameter", "spectral-radius")
@@ -62,13 +62,6 @@ class GraphData:
             families=self.families[graphs],
         )
 
-    def by_size(self) -> list["GraphData"]:
-        """One batch for each size, the smallest first, as PNA trains and scores."""
-        return [
-            self.take((self.sizes == size).nonzero().squeeze(1)) for size in self.sizes.unique()
-        ]
-
     def to(self, device: torch.device | str) -> "GraphData":
         """The same graphs on another device."""
-        moved = {name: getattr(self, name).to(device) for name in self.__dataclass_fields__}
-        return GraphData(**moved)
+        return moved(self, device)

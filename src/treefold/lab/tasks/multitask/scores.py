@@ -77,29 +77,10 @@ def _log10(error: float) -> float:
     return math.log10(error) if error > 0 else -math.inf
 
 
-@dataclass(frozen=True)
-class DegreeAverages:
-    """Averages over the nodes of each size, then over sizes."""
-
-    linear: float
-    """The mean degree."""
-    logarithmic: float
-    """The mean of ln(degree + 1): δ of PNA's scalers."""
-    exponential: float
-    """The mean of e^(1 / degree) - 1."""
-
-
-def degree_averages(data: GraphData) -> DegreeAverages:
-    """The averages that degree scalers are relative to."""
-    if bool((data.degrees == 0).any()):
-        node = int((data.degrees == 0).nonzero()[0])
-        raise ValueError(
-            f"node {node} has no edge, and 1 / degree is not defined; expected graphs without "
-            "isolated nodes: leave such graphs out"
-        )
-    degree = data.degrees.double()
-    columns = torch.stack([degree, torch.log(degree + 1), torch.exp(1 / degree) - 1], 1)
-    return DegreeAverages(*mean_of_means(columns, data.sizes[data.groups.index]).tolist())
+def mean_log_degree(data: GraphData) -> float:
+    """δ of PNA's scalers: ln(degree + 1), averaged over the nodes of each size, then over sizes."""
+    logarithms = torch.log(data.degrees.double() + 1).unsqueeze(1)
+    return float(mean_of_means(logarithms, data.sizes[data.groups.index]))
 
 
 def target_maxima(data: GraphData) -> Float[Tensor, " 6"]:

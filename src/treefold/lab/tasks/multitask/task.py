@@ -14,10 +14,9 @@ from treefold.lab.tasks.cache import cache_folder, cached_arrays
 from treefold.lab.tasks.multitask.drawing import DrawnGraphs, draw_graphs
 from treefold.lab.tasks.multitask.graph_data import GraphData
 from treefold.lab.tasks.multitask.scores import (
-    DegreeAverages,
     Scores,
     constant_baseline,
-    degree_averages,
+    mean_log_degree,
     target_maxima,
 )
 from treefold.lab.tasks.multitask.targets import (
@@ -37,7 +36,7 @@ class MultiTask:
     """Random graphs of ten families, and the answers of six algorithms.
 
     The variant `published` has PNA's labels and test sizes; `corrected` has true connectivity and
-    tests on all training sizes. Graphs are drawn once, in seconds, and kept in a cache folder: the
+    tests on all training sizes. Graphs are drawn once, in seconds, and saved in a cache folder: the
     argument `cache`, or else the variable TREEFOLD_CACHE, or else ~/.cache/treefold.
 
     Seeds run on from one split to the next: train, val, then test; the extrapolation sets follow
@@ -90,9 +89,9 @@ class MultiTask:
         """The largest value of each target over the training graphs, in the order of `TARGETS`."""
         return target_maxima(self.raw_split("train", cache))
 
-    def degree_averages(self, cache: Path | str | None = None) -> DegreeAverages:
-        """Degree averages of the training graphs, which PNA's scalers are relative to."""
-        return degree_averages(self.raw_split("train", cache))
+    def mean_log_degree(self, cache: Path | str | None = None) -> float:
+        """δ of PNA's scalers, from the training graphs."""
+        return mean_log_degree(self.raw_split("train", cache))
 
     def baseline(self, split: str, cache: Path | str | None = None) -> Scores:
         """The scores of always answering the mean over the training graphs, in double."""

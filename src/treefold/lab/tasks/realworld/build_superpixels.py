@@ -13,9 +13,8 @@ from treefold.lab.tasks.realworld.building import (
     LeftOut,
     Progress,
     chosen,
-    deal,
+    numbers_of_splits,
     require_new,
-    require_splits,
     write_built,
 )
 from treefold.lab.tasks.realworld.graphs import SPLITS
@@ -161,7 +160,7 @@ def build_superpixels(
     require_new(folder)
     bad = {entry.place for entry in left_out}
     usable = [image for image in found.images if image.place not in bad]
-    numbers = _numbers(usable)
+    numbers = numbers_of_splits([image.split for image in usable])
     sizes = {split: len(numbers[split]) for split in SPLITS}
     graphs = []
     for number, image in enumerate(usable):
@@ -196,14 +195,6 @@ def _checked(found: LabelledImages) -> tuple[bool, list[LeftOut]]:
 def _pixels(image: LabelledImage, colour: bool) -> np.ndarray:
     pixels = image.load()
     return pixels[:, :, None].repeat(3, 2) if colour and pixels.ndim == 2 else pixels
-
-
-def _numbers(images: list[LabelledImage]) -> dict[str, list[int]]:
-    if images[0].split is None:
-        return deal(len(images))
-    found = {split: [n for n, i in enumerate(images) if i.split == split] for split in SPLITS}
-    require_splits({split: len(numbers) for split, numbers in found.items()})
-    return found
 
 
 def _entry(image: LabelledImage, graph: SuperpixelGraph) -> dict[str, torch.Tensor]:

@@ -16,9 +16,8 @@ from treefold.lab.tasks.realworld.building import (
     LeftOut,
     Progress,
     chosen,
-    deal,
+    numbers_of_splits,
     require_new,
-    require_splits,
     write_built,
 )
 from treefold.lab.tasks.realworld.graphs import SPLITS
@@ -59,7 +58,7 @@ def build_zinc(table: Path, out: Path, progress: Progress = lambda done, total: 
         progress(number, len(lines))
     if not molecules:
         raise ValueError(f"none of {len(lines):,} molecules can be used; the first: {left_out[0]}")
-    numbers = _numbers(splits)
+    numbers = numbers_of_splits(splits)
     files = _files({split: chosen(molecules, numbers[split]) for split in SPLITS})
     sizes = {split: len(numbers[split]) for split in SPLITS}
     write_built(folder, files, {"from": table.name, "graphs": sizes}, left_out)
@@ -107,14 +106,6 @@ def _molecule(line: Line) -> Molecule:
     if not line.smiles:
         raise ValueError("has no SMILES")
     return read_molecule(line.smiles)
-
-
-def _numbers(splits: list[str | None]) -> dict[str, list[int]]:
-    if splits[0] is None:
-        return deal(len(splits))
-    found = {split: [n for n, of in enumerate(splits) if of == split] for split in SPLITS}
-    require_splits({split: len(numbers) for split, numbers in found.items()})
-    return found
 
 
 def _files(splits: dict[str, list[Molecule]]) -> dict[str, bytes]:

@@ -50,7 +50,21 @@ class Built:
     left_out: tuple[LeftOut, ...]
 
 
-def deal(count: int) -> dict[str, list[int]]:
+def numbers_of_splits(splits: Sequence[str | None]) -> dict[str, list[int]]:
+    """The examples of each split by number, as each says itself, or dealt where they do not.
+
+    A split without examples is refused: the loaders read all three.
+    """
+    if splits[0] is None:
+        return _dealt(len(splits))
+    found = {split: [n for n, own in enumerate(splits) if own == split] for split in SPLITS}
+    for split, numbers in found.items():
+        if not numbers:
+            raise ValueError(f"no usable example is in the split {split}; expected one or more")
+    return found
+
+
+def _dealt(count: int) -> dict[str, list[int]]:
     """Numbers below `count`, shuffled and dealt: 8 of 10 to train, 1 each to val and test."""
     if count < len(SPLITS):
         raise ValueError(
@@ -61,13 +75,6 @@ def deal(count: int) -> dict[str, list[int]]:
     for place, number in enumerate(order):
         hands[{1: "val", 2: "test"}.get(place % 10, "train")].append(number)
     return {split: sorted(hand) for split, hand in hands.items()}
-
-
-def require_splits(sizes: dict[str, int]) -> None:
-    """Refuse a split without examples: the loaders read all three."""
-    for split, size in sizes.items():
-        if not size:
-            raise ValueError(f"no usable example is in the split {split}; expected one or more")
 
 
 def require_new(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Graphs with one answer each: a whole split in a few compact tensors, cut without a loop."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from treefold.fold import Groups
 from treefold.lab.tasks.cache import Arrays
-from treefold.lab.tasks.set_data import rows_of, starts
+from treefold.lab.tasks.set_data import moved, rows_of, starts
 from treefold.shapes import Int, Shaped
 
 SPLITS = ("train", "val", "test")
@@ -56,7 +56,7 @@ class GraphBatch:
 
     def to(self, device: torch.device | str) -> "GraphBatch":
         """The same graphs on another device."""
-        return GraphBatch(**{name: t.to(device) for name, t in tensors_of(self).items()})
+        return moved(self, device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,20 +84,18 @@ class GraphStore:
 
     def take(self, graphs: Int[Tensor, " chosen"]) -> GraphBatch:
         """The graphs with these numbers, in this order."""
-        nodes, edges = rows_of(self.sizes, graphs), rows_of(self.num_edges, graphs)
-        sizes = self.sizes[graphs]
-        shift = torch.repeat_interleave(starts(sizes), self.num_edges[graphs])
+        cut = self.only(graphs)
         return GraphBatch(
-            x=_widened(self.x[nodes]),
-            edge_index=self.edge_index[:, edges] + shift,
-            edge_attr=_widened(self.edge_attr[edges]),
-            y=_widened(self.y[graphs]),
-            sizes=sizes,
+            x=_widened(cut.x),
+            edge_index=cut.edge_index + torch.repeat_interleave(starts(cut.sizes), cut.num_edges),
+            edge_attr=_widened(cut.edge_attr),
+            y=_widened(cut.y),
+            sizes=cut.sizes,
         )
 
     def arrays(self) -> Arrays:
         """The same as arrays, for a file."""
-        return {name: tensor.numpy() for name, tensor in tensors_of(self).items()}
+        return {entry.name: getattr(self, entry.name).numpy() for entry in fields(self)}
 
     def only(self, graphs: Int[Tensor, " chosen"]) -> "GraphStore":
         """A store of the graphs with these numbers, in this order."""
@@ -123,16 +121,11 @@ class GraphStore:
 
     def to(self, device: torch.device | str) -> "GraphStore":
         """The same graphs on another device; batches are then cut there."""
-        return GraphStore(**{name: t.to(device) for name, t in tensors_of(self).items()})
+        return moved(self, device)
 
     def _degrees(self, end: int) -> Tensor:
         shift = torch.repeat_interleave(starts(self.sizes), self.num_edges)
         return torch.bincount(self.edge_index[end] + shift, minlength=self.x.shape[0])
-
-
-def tensors_of(graphs: GraphBatch | GraphStore) -> dict[str, Tensor]:
-    """The tensors of a batch or store, by name."""
-    return {name: getattr(graphs, name) for name in graphs.__dataclass_fields__}
 
 
 def average_log_degree(train: GraphStore) -> float:

@@ -17,7 +17,7 @@ from treefold.lab.tasks.cache import (
     fingerprint,
     require_files,
 )
-from treefold.lab.tasks.realworld.graphs import SPLITS, GraphStore, average_log_degree
+from treefold.lab.tasks.realworld.graphs import SPLITS, GraphStore
 from treefold.lab.tasks.realworld.plain_pickle import RefusedFile
 from treefold.names import require_one_of
 from treefold.shapes import Shaped
@@ -135,10 +135,6 @@ class GraphTask(ABC):
             for each in SPLITS
         }
         return _checked(self, _converted(self, name, folder, paths), folder)
-
-    def delta(self, data: Path | str | None = None, cache: Path | str | None = None) -> float:
-        """δ of PNA's scalers, from the training graphs."""
-        return average_log_degree(self.split("train", data, cache))
 
 
 def _converted(task: GraphTask, name: str, folder: Path, paths: dict[str, Path]) -> GraphStore:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, device
 
 from treefold.lab.tasks import SPLITS, Categories, GraphBatch, GraphStore, Numbers, rows_of
+from treefold.lab.tasks.set_data import moved
 from treefold.lab.tasks.your_graphs.collected import Collected
 from treefold.lab.tasks.your_graphs.problem import Level, Problem, problem_of
 from treefold.lab.tasks.your_graphs.sources import read_dataset
@@ -32,7 +33,7 @@ class AskedBatch:
 
     def to(self, where: device | str) -> "AskedBatch":
         """The same on another device."""
-        return AskedBatch(self.graphs.to(where), self.asked.to(where), self.y.to(where))
+        return moved(self, where)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +58,7 @@ class Asked:
 
     def to(self, where: device | str) -> "Asked":
         """The same on another device; batches are then cut there."""
-        return Asked(
-            self.store.to(where),
-            self.y.to(where),
-            self.asked.to(where),
-            self.graphs.to(where),
-            self.level,
-        )
+        return moved(self, where)
 
 
 MOST_CATEGORIES = 100_000
@@ -215,7 +210,7 @@ def _input(values: Tensor, what: str) -> Categories | Numbers:
 
 
 def _store(data: Collected, x: Tensor, edge_attr: Tensor) -> GraphStore:
-    """Edges sorted by the node they point to, so that messages to a node are consecutive."""
+    """Edges sorted by the node they point to, which makes messages to a node consecutive."""
     order = torch.argsort(data.global_edges()[1], stable=True)
     return GraphStore(
         x=x,

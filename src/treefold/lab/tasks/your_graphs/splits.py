@@ -66,7 +66,7 @@ def _by_masks(data: Collected, masks: Mapping[str, Tensor]) -> dict[str, Split]:
 
 
 def _random(data: Collected, level: Level, classes: Tensor | None) -> tuple[dict[str, Split], str]:
-    """Dealt out like cards, class by class, so that every split has its share of each."""
+    """Deal examples out like cards, class by class: every split has its share of each."""
     count = int(data.sizes.sum()) if level == "node" else len(data.sizes)
     if count < len(SPLITS) * 2:
         raise ValueError(
