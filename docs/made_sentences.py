@@ -25,7 +25,7 @@ class MadeSentences:
     said: Callable[[Sequence[Group]], str]
 
     def lines(self, groups: Sequence[Group]) -> list[str]:
-        """What is said, in lines; an item of a list is a line of its own."""
+        """The sentences, in lines; an item of a list is a line of its own."""
         return [
             piece
             for line in self.said(groups).splitlines()
@@ -74,7 +74,7 @@ def _epochs(group: Group) -> str:
 
 
 def course_of_associativity(groups: Sequence[Group]) -> str:
-    """Where the violation begins, where its peak is, and where it ends, in each run."""
+    """The first, highest and last violation of each run."""
     lines = []
     for group in groups:
         for run in group.finished if group.row == "binary-gru" else ():
@@ -134,7 +134,7 @@ def tree_beside_chain(groups: Sequence[Group]) -> str:
 
 
 def paper_against_itself(groups: Sequence[Group]) -> str:
-    """Where the paper's table has one number and its text another."""
+    """Numbers that differ between the paper's table and its text."""
     return " ".join(
         f"Of `{row}` at {metric.partition('@')[2]} the paper has {table.mean:.3f} ± "
         f"{table.deviation:.3f} in its table, as here, and {text.value:.3f} ± {text.spread:.3f} in "

@@ -13,7 +13,7 @@ from treefold.lab.runs import Group, Run, Stat, num_steps
 from treefold.lab.tasks.multitask.targets import TRAIN_SIZES
 
 Address = Callable[[Group], str]
-"""Where a reader finds the records of a group."""
+"""The address of the records of a group."""
 Columns = list[tuple[str, Callable[[Group], str]]]
 NONE = "–"
 
@@ -25,7 +25,7 @@ class MadeTable:
     experiments: tuple[str, ...]
     columns: Callable[[Sequence[Group]], Columns]
     timed: bool = False
-    """Whether it shows times: then it is one table for each machine, by name."""
+    """True if it shows times: then it is one table for each machine, by name."""
 
     def lines(self, groups: Sequence[Group], address: Address) -> list[str]:
         """The table in Markdown, each row with a link to its records."""
@@ -63,7 +63,7 @@ def ours(metric: str, digits: int) -> Callable[[Group], str]:
 
 
 def paper(metric: str, digits: int) -> Callable[[Group], str]:
-    """What was published."""
+    """The published number."""
 
     def cell(group: Group) -> str:
         return _text(group.reported(metric), digits)
@@ -76,17 +76,17 @@ def _text(found: Stat | None, digits: int) -> str:
 
 
 def seeds(group: Group) -> str:
-    """How many runs."""
+    """The number of runs."""
     return str(len(group.finished))
 
 
 def epochs(group: Group) -> str:
-    """How many epochs they really had."""
+    """The number of epochs they really had."""
     return ", ".join(sorted({f"{run.record.epochs:,}" for run in group.finished}))
 
 
 def steps(group: Group) -> str:
-    """How many steps of the optimiser they really had."""
+    """The number of steps of the optimiser they really had."""
     found = {_steps(run.record.recipe, run.record.epochs, run) for run in group.finished}
     return ", ".join(f"{number:,}" for number in sorted(found))
 
@@ -111,7 +111,7 @@ def _steps(recipe: dict[str, Any], num_epochs: int, run: Run | None = None) -> i
 
 
 def changed(group: Group) -> str:
-    """What the command line changed in the preset, by the last word of each name."""
+    """The changes of the command line in the preset, by the last word of each name."""
     changes = group.finished[0].record.overrides.items()
     return ", ".join(f"`{key.rpartition('.')[2]}={value}`" for key, value in changes) or NONE
 

@@ -109,7 +109,7 @@ def plain(words: str) -> str:
 
 
 def made(name: str, groups: Sequence[Group], address: Address) -> str:
-    """What is called `NAME, preset PRESET`, from finished runs; `*` stands for anything."""
+    """The table or sentence `NAME, preset PRESET`, from finished runs; `*` stands for anything."""
     kind, _, variant = name.partition(", preset ")
     known = {**TABLES, **SENTENCES}
     if kind not in known:

@@ -143,7 +143,7 @@ REPORTED_IN_TEXT = {
         "accuracy@200": Reported(0.287, 0.068, "subsec:2min, Out-of-distribution performance")
     }
 }
-"""Where the paper's text has another number than its table."""
+"""Numbers in the paper's text that differ from those of its table."""
 
 SWEEP = "second-minimum-lambda"
 LAMBDAS = tuple(10.0**-power for power in range(8))

@@ -68,7 +68,7 @@ class Comparison:
         return bool(statistics.fmean(pairs) > max(STUDENT[min(len(pairs), 10) - 2] * error, two))
 
     def pick(self) -> Group:
-        """Of those that are not clearly worse than the best, the fastest."""
+        """The fastest of those that are not clearly worse than the best."""
         return min(self.rivals, key=_seconds)
 
 

@@ -21,7 +21,7 @@ _SCALE = (*("#482878", "#3e4989", "#31688e", "#26828e"), "#1f9e89", "#35b779", "
 
 
 class Style(NamedTuple):
-    """What a reader recognises an aggregator by."""
+    """The name and the looks of an aggregator."""
 
     label: str
     kind: str

@@ -141,7 +141,7 @@ def _figures(groups: Sequence[Group]) -> list[Figure]:
 
 
 def folded(chosen: Sequence[Group], groups: Sequence[Group]) -> list[Section]:
-    """What only some readers ask for: laws, departures, records."""
+    """The parts that only some readers ask for: laws, departures, records."""
     departures: dict[str, dict[str, None]] = defaultdict(dict)
     for group in groups:
         for words in (str(d) for run in group.finished for d in run.record.departures):

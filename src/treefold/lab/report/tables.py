@@ -53,7 +53,7 @@ class Table(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """How a kind of score is written, and which is the better one."""
+    """A kind of score: its words and digits, and which one is better."""
 
     title: str
     digits: int = 3

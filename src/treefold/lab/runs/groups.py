@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
     @property
     def machine(self) -> str:
-        """What it was timed on: times of other machines, or of busy ones, do not compare."""
+        """The machine it was timed on: times of other machines, or of busy ones, do not compare."""
         found = {**self.record.hardware, **self.record.machine}
         words = [str(found[key]) for key in ("cpu", "accelerators") if found.get(key)]
         words += [f"{found[key]} {key}" for key in ("cores", "threads") if found.get(key)]
