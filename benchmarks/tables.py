@@ -20,15 +20,15 @@ import pyarrow.parquet as pq
 import ray
 import torch
 from torch import nn
+from treefold.distributed.parquet import merged_by_key
+from treefold.distributed.partial_fold import ROWS_AT_ONCE, PartialFold
+from treefold.distributed.schema import STATE
 
 from benchmarks.pages import made_by, page_path, table
 from benchmarks.timing import timed
 from treefold import BinaryGRU
 from treefold.atomic import write_atomically
 from treefold.distributed import ModelFold, on_ray
-from treefold.distributed.parquet import merged_by_key
-from treefold.distributed.partial_fold import ROWS_AT_ONCE, PartialFold
-from treefold.distributed.schema import STATE
 from treefold.distributed.source import find_source
 
 WIDTH, NUM_VALUES, DIGITS = 128, 256, 8

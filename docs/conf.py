@@ -47,5 +47,5 @@ nitpick_ignore_regex = [
     ("py:.*", r"(Tensor|Tree|P|optional|TaskRunner|((list\[)?dict|tuple)\[str)"),
     # Inner types, which nobody makes by hand.
     ("py:.*", r"treefold\.(checkpoints\.Checkpoint|distributed\.\w+\.(Chunk|Targets))"),
-    ("py:.*", r"treefold\.(lab|fold\._inference)\..*"),
+    ("py:.*", r"treefold\.lab\..*"),
 ]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from treefold.lab.experiments.sets import REPORTED_IN_TEXT
-from treefold.lab.report.constant_answer import best_constant
-from treefold.lab.report.runs import Group, Run
+from treefold.lab.runs import Group, Run
+from treefold.lab.tasks import best_constant
 
 LAW = "law:associativity"
 SECONDS = "seconds_per_epoch_by_size"

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from treefold.lab.experiments.catalogue import find_experiment
-from treefold.lab.report.runs import Group, Run, Stat
-from treefold.lab.report.sections import LEARNED
-from treefold.lab.runs.loop import num_steps
-from treefold.lab.tasks.multitask.variants import TRAIN_SIZES
+from treefold.lab.report.names import LEARNED, style_of
+from treefold.lab.runs import Group, Run, Stat, num_steps
+from treefold.lab.tasks.multitask.targets import TRAIN_SIZES
 
 Address = Callable[[Group], str]
 """Where a reader finds the records of a group."""
@@ -215,8 +214,9 @@ class MadeOrder(MadeTable):
         """The sentence, on the paper's own rows."""
         metric = f"{LOG}average"
         told = [(g, g.metric(metric).mean) for g in groups if g.reported(metric)]
-        learned = [mean for g, mean in told if g.style.kind in LEARNED]
-        fixed = [mean for g, mean in told if g.style.kind == "fixed" and "PNA" not in g.style.label]
+        learned = [mean for g, mean in told if style_of(g).kind in LEARNED]
+        single = [(style_of(g), mean) for g, mean in told if "PNA" not in style_of(g).label]
+        fixed = [mean for style, mean in single if style.kind == "fixed"]
         holds = sum(ours < theirs for ours in learned for theirs in fixed)
         return [
             "The paper's order, every learned aggregator below every single fixed one, holds here "
@@ -230,6 +230,7 @@ REAL = tuple(
 TABLES = {
     "second-minimum": MadeTable(("second-minimum",), accuracies),
     "second-minimum-lambda": MadeTable(("second-minimum-lambda",), generalisation),
+    "second-minimum-associativity": MadeTable(("second-minimum-associativity",), generalisation),
     "generalisation": MadeTable(("second-minimum", "generalisation"), generalisation),
     "other set tasks": MadeTable(("parity", "count-modulo", "mode", "xor"), by_task),
     "set-speed": MadeTable(("set-speed",), seconds, timed=True),

@@ -18,9 +18,10 @@ from made_tables import TABLES, Address
 from treefold.atomic import write_atomically
 from treefold.lab.report import figures, write_report
 from treefold.lab.report.draw import WIDE, draw
-from treefold.lab.report.runs import Group, load
-from treefold.lab.report.sections import report_page
+from treefold.lab.report.names import anchor_of, in_order
+from treefold.lab.report.sections import Section, report_page
 from treefold.lab.report.tables import Cell, Table
+from treefold.lab.runs import Group, load_groups
 
 ROOT = Path(__file__).parent.parent
 RESULTS, REPORT = ROOT / "results", ROOT / "docs" / "results"
@@ -63,10 +64,8 @@ def markdown(groups: Sequence[Group], damaged: Sequence[str]) -> str:
     lines = [f"# {page.title}", "", page.about]
     for section in page.parts:
         lines += ["", f"## {section.title}", "", section.about, "", section.sentence]
-        told = [(part.title, table) for part in section.parts for table in part.tables]
-        for title, table in [("", table) for table in section.tables] + told:
-            if table and title != "Records":
-                lines += ["", *([f"### {title}", ""] if title else []), *table_lines(table)]
+        for title, table in tables_of(section):
+            lines += ["", *([f"### {title}", ""] if title else []), *table_lines(table)]
     lines += ["", "## Records", ""]
     for group in groups:
         links = [
@@ -75,8 +74,16 @@ def markdown(groups: Sequence[Group], damaged: Sequence[str]) -> str:
             for run in group.runs
         ]
         name = plain(f"{group.experiment}/{group.row}, preset {group.variant}")
-        lines.append(f'- <a id="{group.anchor}"></a>{name}: {", ".join(links)}')
+        lines.append(f'- <a id="{anchor_of(group)}"></a>{name}: {", ".join(links)}')
     return "\n".join(lines) + "\n"
+
+
+def tables_of(section: Section, title: str = "") -> Iterator[tuple[str, Table]]:
+    """The tables of a section, then those of its parts with their titles."""
+    for table in section.tables:
+        yield title, table
+    for part in section.shown:
+        yield from tables_of(part, f"{title}, {part.title}" if title else part.title)
 
 
 def table_lines(table: Table) -> Iterator[str]:
@@ -120,7 +127,7 @@ def filled(page: Path, groups: Sequence[Group]) -> str:
 
     def address(group: Group) -> str:
         if page.name != "README.md":
-            return f"results/table.md#{group.anchor}"
+            return f"results/table.md#{anchor_of(group)}"
         folder = group.finished[0].folder
         return str((folder.parent if folder.name.startswith("seed-") else folder).relative_to(ROOT))
 
@@ -130,7 +137,8 @@ def filled(page: Path, groups: Sequence[Group]) -> str:
 def publish() -> None:
     """Write the report, its tables and figures, then what pages quote from its records."""
     write_report(RESULTS, REPORT)
-    groups, damaged = load(RESULTS)
+    groups, damaged = load_groups(RESULTS)
+    groups = in_order(groups)
     write_atomically(REPORT / "table.md", markdown(groups, damaged).encode())
     (REPORT / "figures").mkdir(exist_ok=True)
     for name, svg in drawn(groups).items():

@@ -16,8 +16,7 @@ ROOT = Path(treefold.__file__).parent
 SINGLE = {"names", "shapes", "cores", "atomic", "plain", "checkpoints"}
 """Files next to the rooms, which any room may use."""
 ROOMS = ("algebra", "fold", "operators", "aggr", "incremental", "distributed", "finite")
-LAB = ("lab.runs", "lab.tasks", "lab.networks", "lab.experiments", "lab.report", "lab.compare",
-       "lab.cli")  # fmt: skip
+LAB = ("lab.runs", "lab.tasks", "lab.networks", "lab.experiments", "lab.report", "lab.cli")
 
 MAY_IMPORT = {
     "names": set(),
@@ -28,7 +27,7 @@ MAY_IMPORT = {
     "checkpoints": {"torch", "safetensors", "atomic", "plain"},
     "algebra": {"torch"},
     "fold": {"torch", "algebra"},
-    "operators": {"torch", "filelock", "numpy", "numba", "llvmlite", "algebra", "fold"},
+    "operators": {"torch", "triton", "filelock", "algebra", "fold"},
     "aggr": {"torch", "torch_geometric", "algebra", "fold", "operators"},
     "incremental": {"torch", "algebra", "fold", "operators", "aggr"},
     "distributed": {
@@ -52,13 +51,12 @@ MAY_IMPORT = {
         "finite",
         *{"lab.tasks", "lab.networks", "lab.runs"},
     },
-    "lab.report": {"numpy", "jinja2", "matplotlib", "rich", "lab.runs"},
-    "lab.compare": {
-        *{"aggr", "lab.tasks", "lab.runs", "lab.experiments"},
+    "lab.report": {
+        *{"jinja2", "matplotlib", "rich", "lab.runs", "lab.tasks", "lab.experiments"},
     },
     "lab.cli": {
         *{"torch", "cyclopts", "rich", "submitit", *ROOMS},
-        *{"lab.tasks", "lab.runs", "lab.networks", "lab.experiments", "lab.report", "lab.compare"},
+        *{"lab.tasks", "lab.runs", "lab.networks", "lab.experiments", "lab.report"},
     },
 }
 """Earlier rooms and foreign packages, by later rooms; what is not named is not to be imported."""

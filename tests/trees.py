@@ -9,12 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from treefold.fold import TreePlan, tree_reduce
-from treefold.fold.planning import PLANNERS
+from treefold.fold import TreePlan, planning, tree_reduce
 from treefold.fold.reference import fold_balanced, fold_carry
 
-BRACKETINGS = list(PLANNERS)
-REPEATABLE = ["balanced", "carry"]
+BRACKETINGS = list(planning.BRACKETINGS)
+REPEATABLE = list(planning.REPEATABLE)
 SIZES = st.lists(st.integers(0, 40), max_size=8)
 some = settings(deadline=None, max_examples=60)
 

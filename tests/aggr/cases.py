@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import treefold
 from treefold import LCMAggregation, RecurrentAggregation, record_penalties
+from treefold.aggr.signal_mixing import SMALLEST
 from treefold.algebra import map_state
 from treefold.fold.reference import fold_balanced, fold_chain
 
@@ -21,10 +22,11 @@ NAMES = list(treefold.AGGREGATORS)
 FIXED = ["sum", "mean", "max", "min", "std", "pna"]
 RECURRENT = ["gru", "lstm"]
 PROJECTED = ["finite-counters"]  # an element is not the row itself
-MONOIDS = [name for name in NAMES if name not in FIXED + RECURRENT]
+MIXED = ["ssma", "pna-selection"]  # learned, and wider or other than one learned state
+MONOIDS = [name for name in NAMES if name not in FIXED + RECURRENT + MIXED]
 
 every = pytest.mark.parametrize("name", NAMES)
-every_learned = pytest.mark.parametrize("name", RECURRENT + MONOIDS)
+every_learned = pytest.mark.parametrize("name", RECURRENT + MONOIDS + MIXED)
 every_monoid = pytest.mark.parametrize("name", MONOIDS)
 
 SIZES = st.lists(st.integers(0, 9), max_size=6)
@@ -81,11 +83,33 @@ def by_hand(name: str, module: Any, rows: Tensor) -> Tensor:
     if isinstance(module, RecurrentAggregation):
         start = map_state(lambda part: part.expand(1, -1), module.cell.initial)
         return module.cell.output(fold_chain(module.cell, start, list(rows.unsqueeze(1))))[0]
+    if name == "ssma":
+        return ssma_by_hand(module.monoid, rows)
+    if name == "pna-selection":
+        state = lcm_by_hand(module.learned, rows)
+        return torch.cat([fixed_by_hand("pna", rows), *(s * state for s in pna_scalers(len(rows)))])
     return fixed_by_hand(name, rows)
 
 
+def ssma_by_hand(monoid: Any, rows: Tensor) -> Tensor:
+    """The geometric mean of magnitudes, and the phase of the product, by torch's own transforms."""
+    if not len(rows):
+        return rows.new_zeros(rows.shape[1])
+    grid = (2 * monoid.side - 1,) * 2
+    signals = monoid.to_signal(rows).view(-1, monoid.side, monoid.side)
+    spectra = torch.fft.fft2(signals, s=grid)
+    magnitude = (spectra.abs().square() + SMALLEST).log().mean(0).div(2).exp()
+    product = (spectra / spectra.abs()).prod(0) * magnitude
+    return monoid.from_signal(torch.fft.ifft2(product).real.flatten())
+
+
+def pna_scalers(size: int) -> tuple[float, float, float]:
+    """Those of PNA, which refer to sets of one."""
+    return 1, math.log(size + 1) / math.log(2), math.log(2) / math.log(max(size, 1) + 1)
+
+
 def lcm_by_hand(module: Any, rows: Tensor) -> Tensor:
-    rows = module.projected(rows).table
+    rows = module.projected(rows)
     return (
         fold_balanced(module.operator, rows.split(1))[0] if len(rows) else module.operator.identity
     )
@@ -95,10 +119,7 @@ def fixed_by_hand(name: str, rows: Tensor) -> Tensor:
     """Plain torch; empty sets are zero, and scalers refer to sets of one, as in our registry."""
     if name == "pna":
         parts = [fixed_by_hand(part, rows) for part in ("mean", "max", "min", "std")]
-        amplification = math.log(len(rows) + 1) / math.log(2)
-        attenuation = math.log(2) / math.log(max(len(rows), 1) + 1)
-        scalers = (1, amplification, attenuation)
-        return torch.cat([scaler * part for scaler in scalers for part in parts])
+        return torch.cat([scaler * part for scaler in pna_scalers(len(rows)) for part in parts])
     if not len(rows):
         return rows.new_zeros(rows.shape[1])
     folds = {

@@ -118,6 +118,7 @@ ODD_ROWS = {
         r"x has layout torch\.sparse_coo; expected torch\.strided: give x\.to_",
     ),
     "a list": (X.tolist(), r"x is a list; expected a tensor: give torch\.as_tensor\(x\)"),
+    "nothing": (None, r"x is a NoneType; expected a tensor: give torch\.as_tensor\(x\)"),
     "nested": (
         torch.nested.nested_tensor([X[:1], X[1:]], layout=torch.jagged),
         r"x is a nested tensor; expected one tensor of all rows: give x\.values\(\), and ptr=",

@@ -24,8 +24,8 @@ from treefold import (
     record_penalties,
 )
 from treefold.algebra import ASSOCIATIVITY, COMMUTATIVITY, IDENTITY, Max, Sum
+from treefold.fold import fold_levels
 from treefold.operators import OPERATORS
-from treefold.operators.binary_gru_fold import fold_binary_gru
 
 
 class Counting:
@@ -169,12 +169,12 @@ def test_an_identity_may_have_fewer_axes_than_an_element_or_as_many(shape):
 def test_binary_gru_sees_that_the_rows_of_a_plain_tensor_are_a_permutation(monkeypatch, training):
     module, seen = LCMAggregation(CHANNELS).train(training), []
 
-    def fold(loops, work, *tensors):
-        seen.append(work.is_permutation)
-        return fold_binary_gru(loops, work, *tensors)
+    def fold(op, x, plan):
+        seen.append(x.is_permutation)
+        return fold_levels(op, x, plan)
 
-    monkeypatch.setattr("treefold.operators.binary_gru.fold_binary_gru", fold)
-    monkeypatch.setattr("treefold.operators.binary_gru.can_fold", lambda *_: False)
+    monkeypatch.setattr("treefold.operators.engine.folding.fold_levels", fold)
+    monkeypatch.setattr("treefold.operators.engine.folding.can_compute", lambda *_: False)
     x, groups = X.float(), Groups.from_index(UNSORTED)
     module(x, UNSORTED)
     module.aggregate(x, groups)

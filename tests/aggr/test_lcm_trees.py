@@ -51,7 +51,7 @@ def test_a_plan_may_be_handed_over(name, bracketing):
     module = make(name)
     groups = Groups.from_index(UNSORTED, NUM_GROUPS)
     plan = plan_tree(groups.sizes, bracketing, seeded())
-    rows = module.projected(X).table
+    rows = module.projected(X)
     expected = tree_reduce(module.operator, rows[groups.order], plan)
     torch.testing.assert_close(module.aggregate(X, groups, plan), expected)
 

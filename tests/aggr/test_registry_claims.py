@@ -89,8 +89,9 @@ def test_empty_groups_give_the_identity(name):
     elif isinstance(module, RecurrentAggregation):
         expected = module.cell.output(module.cell.initial)
     else:
-        expected = torch.zeros(module.out_channels, dtype=X.dtype)  # documented for the fixed ones
-    assert torch.equal(empty, expected.expand_as(empty))
+        expected = by_hand(name, module, X[:0])  # zero for the fixed ones, as documented
+    rounding = 1e-7 if name == "pna-selection" else 0  # PNA's scalers are single precision
+    torch.testing.assert_close(empty, expected.expand_as(empty), rtol=rounding, atol=0)
 
 
 @every
@@ -114,7 +115,7 @@ def test_no_groups_at_all_give_no_rows(name, dim_size):
 @every_monoid
 def test_one_element_is_itself(name):
     module = make(name)
-    expected = module.projected(X).table if name in PROJECTED else X
+    expected = module.projected(X) if name in PROJECTED else X
     assert torch.equal(module(X, torch.arange(len(X))), expected)
 
 

@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trees import some
 
-pytest.importorskip("numpy", reason="counters are packed with numpy")
+pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
+from distributed.ray_warnings import ignored
 
 from treefold.algebra import Sum
-from treefold.distributed.counter import Counter
+from treefold.distributed.aggregate import from_bytes, merged, to_bytes, total
 
+pytestmark = ignored
 COUNTS = st.lists(st.integers(1, 1000), min_size=1, max_size=40)
 
 
@@ -31,33 +34,35 @@ ADD, DEPTH = Sum(), Depth()
 @some
 @given(COUNTS, st.randoms(use_true_random=False))
 def test_nothing_is_lost_whatever_the_order_of_merging(counts, random):
-    counters = [Counter.of(torch.full((1, 2), float(count)), count) for count in counts]
+    counters = [[(count, torch.full((1, 2), float(count)))] for count in counts]
     while len(counters) > 1:
         random.shuffle(counters)
-        counters.append(counters.pop().merged(counters.pop(), ADD))
-    assert counters[0].total(ADD).tolist() == [[sum(counts)] * 2]
-    assert sum(counters[0].counts) == sum(counts)
+        counters.append(merged(counters.pop(), counters.pop(), ADD))
+    assert total(counters[0], ADD).tolist() == [[sum(counts)] * 2]
+    assert sum(count for count, _ in counters[0]) == sum(counts)
 
 
 @some
 @given(COUNTS)
 def test_no_two_states_stand_for_about_as_many_rows(counts):
-    counter = Counter.of(torch.zeros(1, 1), counts[0])
+    counter = [(counts[0], torch.zeros(1, 1))]
     for count in counts[1:]:
-        counter = counter.merged(Counter.of(torch.zeros(1, 1), count), ADD)
-    digits = [count.bit_length() for count in counter.counts]
+        counter = merged(counter, [(count, torch.zeros(1, 1))], ADD)
+    digits = [count.bit_length() for count, _ in counter]
     assert digits == sorted(set(digits), reverse=True)
 
 
 def test_a_chain_of_merges_is_not_a_deep_tree():
-    counter = Counter.of(torch.zeros(1, 1), 1)
+    counter = [(1, torch.zeros(1, 1))]
     for _ in range(999):
-        counter = counter.merged(Counter.of(torch.zeros(1, 1), 1), DEPTH)
-    assert float(counter.total(DEPTH)) <= 2 * log2(1000)
+        counter = merged(counter, [(1, torch.zeros(1, 1))], DEPTH)
+    assert float(total(counter, DEPTH)) <= 2 * log2(1000)
 
 
-def test_a_counter_survives_as_bytes():
-    counter = Counter.of(torch.randn(1, 3), 5).merged(Counter.of(torch.randn(1, 3), 1), ADD)
-    again = Counter.from_bytes(counter.to_bytes())
-    assert again.counts == counter.counts == (5, 1)
-    assert torch.equal(torch.cat(again.states), torch.cat(counter.states))
+@pytest.mark.parametrize("none", [torch.zeros(0, 3), torch.zeros(0, dtype=torch.int32)], ids=str)
+def test_a_counter_survives_as_bytes(none):
+    states = torch.arange(6).to(none.dtype)[: 6 if none.dim() == 2 else 2]
+    counter = [*zip((5, 1), states.view(2, *none.shape[1:]).split(1), strict=True)]
+    again = from_bytes(to_bytes(counter), none)
+    assert [count for count, _ in again] == [5, 1]
+    assert all(a.equal(b) for (_, a), (_, b) in zip(again, counter, strict=True))

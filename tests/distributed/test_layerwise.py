@@ -11,8 +11,9 @@ from trees import seeded
 
 import treefold
 from treefold import LCMAggregation, plan_tree
-from treefold.aggr import plan_cache
+from treefold.aggr import pyg_groups
 from treefold.distributed import GraphChunks, NeighbourSampler, infer_layerwise
+from treefold.fold import planning
 
 NODES, EDGES, WIDTH = 200, 1500, 8
 
@@ -113,11 +114,11 @@ def test_every_chunk_is_planned_once_for_all_layers(monkeypatch):
     x, edge_index = graph()
     planned = []
 
-    def counting_plan_tree(sizes, *options):
+    def counting(sizes):
         planned.append(int(sizes.sum()))
-        return plan_tree(sizes, *options)
+        return planning.plan_balanced(sizes)
 
-    monkeypatch.setattr(plan_cache, "plan_tree", counting_plan_tree)
+    monkeypatch.setitem(planning.REPEATABLE, "balanced", counting)
     infer_layerwise([sage(), nn.ReLU(), sage()], x, edge_index, 400 * 6 * WIDTH * 4)
     chunks = GraphChunks.of(edge_index, NODES, 400).chunks
     assert planned == [chunk.edge_index.shape[1] for chunk in chunks]
@@ -225,7 +226,7 @@ def test_plans_are_kept_only_where_another_layer_needs_them(monkeypatch, num_lay
     kept = []
 
     def counting(groups, bracketing, generator=None):
-        kept.append(plan_cache._shared.get() is not None)
+        kept.append(pyg_groups._shared.get() is not None)
         return plan_tree(groups.sizes, bracketing)
 
     monkeypatch.setattr("treefold.aggr.lcm.plan_of", counting)

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-pytest.importorskip("ray", reason="the extra `ray` is not installed")
-pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
+pytest.importorskip("pyarrow", reason="the extra `tables` is not installed")
 
 from distributed.trained import events, run_folder
 

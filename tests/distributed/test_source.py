@@ -1,18 +1,18 @@
 """A table is looked at before any work begins: what cannot be folded is refused in words."""
 
-from datetime import date, datetime
+from datetime import date, time
 from decimal import Decimal
 
 import pytest
 
-pa = pytest.importorskip("pyarrow", reason="the extra `ray` is not installed")
+pa = pytest.importorskip("pyarrow", reason="the extra `tables` is not installed")
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from distributed.trained import fresh_fold
 
-from treefold.distributed.parquet import Finish
-from treefold.distributed.partial_fold import PartialFold
-from treefold.distributed.source import find_source, refuse_to_overwrite
+from treefold.distributed import fold_table
+from treefold.distributed.source import find_source
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def write(path, **columns):
 def test_paths_are_absolute_so_that_workers_elsewhere_find_them(fold, tmp_path, monkeypatch):
     path = write(tmp_path / "in.parquet", user=[1, 2], x=[3, 4])
     monkeypatch.chdir(tmp_path)
-    pieces = find_source(path.relative_to(tmp_path), "user", "x", fold).pieces
-    assert pieces == [{"file": str(path.resolve()), "row_group": 0, "first_row": 0, "num_rows": 2}]
+    source = find_source(path.relative_to(tmp_path), "user", "x", fold)
+    assert source.files == {path.resolve(): [2]}
 
 
 def test_row_groups_and_files_without_rows_are_passed_over(fold, tmp_path):
@@ -39,8 +39,33 @@ def test_row_groups_and_files_without_rows_are_passed_over(fold, tmp_path):
     with pq.ParquetWriter(tmp_path / "in" / "2.parquet", table.schema) as writer:
         for part in (table.slice(0, 2), table.slice(0, 0), table.slice(2)):
             writer.write_table(part)
-    pieces = find_source(tmp_path / "in", "user", "x", fold).pieces
-    assert [(piece["first_row"], piece["num_rows"]) for piece in pieces] == [(0, 2), (2, 1)]
+    source = find_source(tmp_path / "in", "user", "x", fold)
+    (piece,) = source.pieces(100)
+    (block,) = source.blocks(piece)
+    assert (block.first_row, block.keys.to_pylist()) == (0, [1, 2, 3])
+
+
+@pytest.mark.parametrize("groups", [[10], [3, 3, 4], [1] * 10, [9, 1], [2, 7, 1]], ids=str)
+@pytest.mark.parametrize("most_rows", [1, 4, 6, 100])
+def test_blocks_are_the_same_however_a_file_is_cut(fold, tmp_path, monkeypatch, groups, most_rows):
+    monkeypatch.setattr("treefold.distributed.source.ROWS_PER_BLOCK", 4)
+    table = pa.table({"user": range(10), "x": range(10)})
+    with pq.ParquetWriter(tmp_path / "in.parquet", table.schema) as writer:
+        first = 0
+        for count in groups:
+            writer.write_table(table.slice(first, count))
+            first += count
+    source = find_source(tmp_path / "in.parquet", "user", "x", fold)
+    pieces = source.pieces(most_rows)
+    blocks = [block for piece in pieces for block in source.blocks(piece)]
+    assert [(block.first_row, block.keys.to_pylist()) for block in blocks] == [
+        (0, [0, 1, 2, 3]),
+        (4, [4, 5, 6, 7]),
+        (8, [8, 9]),
+    ]
+    assert all(block.keys.equals(block.values) for block in blocks)
+    if most_rows == 100:
+        assert len(pieces) == 1
 
 
 def test_a_table_of_no_rows_is_refused(fold, tmp_path):
@@ -51,17 +76,8 @@ def test_a_table_of_no_rows_is_refused(fold, tmp_path):
 
 def test_a_folder_that_is_called_like_a_file_is_a_folder(fold, tmp_path):
     write(tmp_path / "in" / "day.parquet" / "1.parquet", user=[1], x=[3])
-    (piece,) = find_source(tmp_path / "in", "user", "x", fold).pieces
-    assert piece["file"].endswith("day.parquet/1.parquet")
-
-
-@pytest.mark.parametrize("name", ["a.parquet", "folder/../a.parquet"])
-def test_a_file_that_is_read_is_not_written(fold, tmp_path, name):
-    (tmp_path / "folder").mkdir()
-    source = find_source(write(tmp_path / "a.parquet", user=[1], x=[3]), "user", "x", fold)
-    with pytest.raises(ValueError, match=r"a.parquet would be written, and it is one of the files"):
-        refuse_to_overwrite(source, tmp_path / "b.parquet", tmp_path / name)
-    refuse_to_overwrite(source, tmp_path / "b.parquet", tmp_path / "b.bad.parquet")
+    (path,) = find_source(tmp_path / "in", "user", "x", fold).files
+    assert str(path).endswith("day.parquet/1.parquet")
 
 
 @pytest.mark.parametrize("key", ["file", "row", "problem", "state", "answer"])
@@ -103,46 +119,32 @@ def test_keys_have_one_type_in_all_files_and_nulls_go_with_any(fold, tmp_path):
         find_source(tmp_path, "user", "x", fold)
 
 
-def test_categories_are_folded_as_what_they_stand_for(fold):
-    keys = pa.array(["a", "b", None, "a"]).dictionary_encode()
-    found = PartialFold(fold, "user", "x").folded(
-        pa.record_batch({"user": keys, "x": [1, 2, 3, 4]}), "in.parquet", 10
-    )
-    assert found["user"].to_pylist() == ["a", "b", ""]
-    assert found["no_key"].to_pylist() == [False, False, True]
-    assert found["num_rows"].to_pylist() == [2, 1, 0]
-    assert '"row": 12, "problem": "null key"' in found["bad"][2].as_py()
+KEYS = [
+    (pa.uint64(), 2**64 - 1, 1),
+    (pa.int8(), -1, 7),
+    (pa.float64(), 0.5, -0.5),
+    (pa.bool_(), True, False),
+    (pa.large_string(), "ab", "b"),
+    (pa.binary(2), b"ab", b"ba"),
+    (pa.date32(), date(2026, 1, 2), date(2025, 1, 2)),
+    (pa.timestamp("ns"), 1_790_000_000_123_456_789, 5),
+    (pa.time64("us"), time(1, 2, 3), time(2, 3, 4)),
+    (pa.decimal128(9, 2), Decimal("1.50"), Decimal("-1.50")),
+]
 
 
-def test_a_batch_names_the_first_hundred_bad_rows_of_a_key_and_counts_all(fold):
-    batch = pa.record_batch({"user": [7] * 300, "x": [None, -1] * 150})
-    found = PartialFold(fold, "user", "x").folded(batch, "in.parquet", 0)
-    lines = found["bad"][0].as_py().splitlines()
-    assert found["num_bad"].to_pylist() == [300]
-    assert len(lines) == 100
-    assert '"row": 99, "problem": "-1, expected' in lines[-1]
-
-
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        (pa.uint64(), 2**64 - 1),
-        (pa.float64(), 0.5),
-        (pa.bool_(), True),
-        (pa.large_string(), "a"),
-        (pa.binary(2), b"ab"),
-        (pa.date32(), date(2026, 1, 2)),
-        (pa.timestamp("us"), datetime(2026, 1, 2)),
-        (pa.decimal128(9, 2), Decimal("1.50")),
-    ],
-    ids=str,
-)
-def test_keys_come_back_as_they_were_and_so_do_nulls(fold, tmp_path, kind, value):
-    path = write(tmp_path / "in.parquet", user=pa.array([value, None, value], kind), x=[1, 2, 3])
-    source = find_source(path, "user", "x", fold)
-    pieces = pa.Table.from_pylist(source.pieces)
-    (partial,) = PartialFold(fold, "user", "x", source.key_type)(pieces)
-    found = Finish(None, fold.channels, "user", source.key_type)(partial)
+@pytest.mark.parametrize(("kind", "one", "other"), KEYS, ids=[str(kind) for kind, *_ in KEYS])
+def test_keys_of_any_type_come_back_sorted_as_they_were_and_so_do_nulls(
+    fold, tmp_path, kind, one, other
+):
+    keys = pa.array([one, None, other, one], kind)
+    path = write(tmp_path / "in.parquet", user=keys, x=[1, 2, 3, 4])
+    fold_table(fold, path, tmp_path / "out.parquet", key="user", on="x")
+    found = pq.read_table(tmp_path / "out.parquet")
     assert found["user"].type == kind
-    assert found["user"].to_pylist() == [value, None]
-    assert found["num_rows"].to_pylist() == [2, 0]
+    counts = {
+        key.as_py(): n for key, n in zip(found["user"], found["num_rows"].to_pylist(), strict=True)
+    }
+    assert counts == {keys[0].as_py(): 2, keys[2].as_py(): 1, None: 0}
+    values = found["user"].combine_chunks()
+    assert pc.array_sort_indices(values).to_pylist() == [0, 1, 2]

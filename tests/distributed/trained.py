@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from treefold import BinaryGRU
 from treefold.checkpoints import CheckpointStore
-from treefold.distributed.model_fold import ModelFold
+from treefold.distributed import BinaryAnswers, ModelFold
 from treefold.lab.experiments.build import build_model
 from treefold.lab.experiments.catalogue import find_experiment, runner_of
 from treefold.lab.experiments.overrides import override
@@ -36,7 +36,7 @@ def fresh_fold() -> ModelFold:
     """A model to fold with, in memory."""
     torch.manual_seed(0)
     states, decoder = torch.randn(NUM_VALUES, CHANNELS), nn.Linear(CHANNELS, 8)
-    return ModelFold(BinaryGRU(CHANNELS), states, decoder)
+    return ModelFold(BinaryGRU(CHANNELS), states, BinaryAnswers(decoder))
 
 
 def events(num_rows: int, num_users: int, seed: int = 0) -> tuple[Tensor, Tensor]:

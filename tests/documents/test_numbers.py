@@ -11,8 +11,8 @@ from documents.pages import BUILT, PAGES, ROOT, name_of, run_page
 from treefold.lab.experiments.catalogue import runner_of
 from treefold.lab.experiments.loading import best_model, experiment_of
 from treefold.lab.experiments.set_runner import Balanced
-from treefold.lab.report.runs import load
-from treefold.lab.runs import Record
+from treefold.lab.report.names import in_order
+from treefold.lab.runs import Record, load_groups
 
 QUOTING = [page for page in PAGES if MEASURED.search(page.read_text())]
 
@@ -26,7 +26,8 @@ def publishing():
 
 @pytest.fixture(scope="module")
 def loaded():
-    return load(ROOT / "results")
+    groups, damaged = load_groups(ROOT / "results")
+    return in_order(groups), damaged
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -7,7 +7,8 @@ import matplotlib
 import pytest
 from documents.pages import BUILT, ROOT
 
-from treefold.lab.report.runs import load
+from treefold.lab.report.names import in_order
+from treefold.lab.runs import load_groups
 
 PINNED = f"matplotlib=={matplotlib.__version__}" in (ROOT / "constraints.txt").read_text().split()
 """True if strokes can be compared as well: another matplotlib may draw them otherwise."""
@@ -23,7 +24,7 @@ def publishing():
 
 @pytest.fixture(scope="module")
 def drawn(publishing):
-    return publishing.drawn(load(ROOT / "results")[0])
+    return publishing.drawn(in_order(load_groups(ROOT / "results")[0]))
 
 
 def texts(picture):

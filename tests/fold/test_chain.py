@@ -207,7 +207,7 @@ def test_kept_states_are_those_after_every_row(name):
         cell, x = make_cell(name), normal(11, 2, 3)
         initial = cell.initial
     packed = PackedOrder.of(GROUPS)
-    chain = chain_fold(cell, x, GROUPS, packed, initial, keep_states=True)
+    chain = chain_fold(cell, x, GROUPS, initial, keep_states=True)
     assert_states_close(chain.groups, chain_reduce(cell, x, GROUPS, initial))
     for rows in rows_by_group(GROUPS):
         for end, row in enumerate(rows):

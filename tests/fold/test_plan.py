@@ -43,7 +43,8 @@ def plan_without_empty_groups(plan):
 @given(SIZES, st.sampled_from(BRACKETINGS))
 def test_groups_are_single_rooted_or_empty(sizes, bracketing):
     plan = plan_tree(sizes, bracketing, seeded())
-    by_kind = {1: plan.single_groups, 2: plan.root_groups, 0: plan.empty_groups}
+    empty = (plan.tables.groups < 0).nonzero().squeeze(1)
+    by_kind = {1: plan.single_groups, 2: plan.root_groups, 0: empty}
     for kind, groups in by_kind.items():
         expected = [group for group, size in enumerate(sizes) if min(size, 2) == kind]
         assert sorted(groups.tolist()) == expected
@@ -55,7 +56,7 @@ def test_every_group_has_a_place_unless_it_is_empty():
     plan = plan_tree([3, 0, 1, 2])
     leaf = plan.leaves.tolist().index(3)
     roots = dict(zip(plan.root_groups.tolist(), plan.root_nodes.tolist(), strict=True))
-    assert plan.group_places.tolist() == [6 + roots[0], -1, leaf, 6 + roots[3]]
+    assert plan.tables.groups.tolist() == [6 + roots[0], -1, leaf, 6 + roots[3]]
 
 
 def test_a_plan_can_be_moved_and_used_again():
@@ -109,5 +110,6 @@ def test_a_path_meets_row_after_row(comes_from_right):
     for left, right in plan.children.tolist():
         states.append(f"({states[left]} {states[right]})")
     assert states[plan.num_rows :] == nodes
-    assert torch.equal(replace(plan).children, plan.children)  # found by going through the levels
+    found = replace(plan).tables  # by going through the levels
+    assert all(map(torch.equal, found, plan.tables))
     assert (plan.num_applications, plan.num_groups) == (len(comes_from_right), 0)

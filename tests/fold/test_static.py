@@ -32,10 +32,11 @@ from treefold.algebra import (
 from treefold.fold import (
     Groups,
     fold_static,
-    fold_static_levels,
     plan_static,
     plan_tree,
+    tree_fold,
     tree_reduce,
+    trees_of,
 )
 from treefold.fold.reference import fold_balanced
 
@@ -88,7 +89,7 @@ def planned(op, x, index, num_groups):
 
 
 def static(op, x, index, num_groups, max_size=64):
-    return fold_static(op, x, plan_static(index, num_groups, max_size))
+    return fold_static(op, x, plan_static(index, num_groups, max_size)).groups
 
 
 def same(found, expected, **tolerances):
@@ -172,19 +173,35 @@ def test_the_operator_is_applied_at_most_half_as_often_again(num_rows, num_group
     op, index = Skewed(), torch.arange(num_rows) % num_groups
     plan = plan_static(index, num_groups, 1 << 10)
     fold_static(op, normal(num_rows, 3), plan)
-    levels = 1 + len(plan.num_live)
+    levels = len(plan.is_live)
     assert levels == 10
     assert op.rows <= 1.5 * num_rows + 3 * levels + 3
 
 
-def test_levels_tell_what_is_live():
-    index = torch.tensor([0, 0, 0, 1, 1, 3, 0])
-    fold = fold_static_levels(
-        Sum(), torch.tensor([1, 2, 4, 8, 16, 32, 64]), plan_static(index, 4, 8)
-    )
-    made = [level.made[level.is_live].tolist() for level in fold.levels]
-    assert made == [[3, 68, 24], [71], []]
+def test_nodes_that_are_live_are_those_of_the_trees():
+    index, x = torch.tensor([0, 0, 0, 1, 1, 3, 0]), torch.tensor([1, 2, 4, 8, 16, 32, 64])
+    plan = plan_static(index, 4, 8)
+    fold, trees = fold_static(Sum(), x, plan), trees_of(plan, 7)
+    made, children = fold.states[7:][trees.is_live], fold.states[trees.children[trees.is_live]]
+    assert made.tolist() == [3, 68, 24, 71]
+    assert children.tolist() == [[1, 2], [4, 64], [8, 16], [3, 68]]
     assert fold.groups.tolist() == [71, 24, 0, 32]
+
+
+@some
+@given(BATCHES)
+def test_nodes_and_their_children_are_those_of_the_planned_fold(batch):
+    num_groups, index = batch
+    x, index = normal(len(index), 1), torch.tensor(index)
+    plan, groups = plan_static(index, num_groups, 64), Groups.from_index(index, num_groups)
+    states, trees = fold_static(Sum(), x, plan).states, trees_of(plan, len(index))
+    planned_trees, rows = plan_tree(groups.sizes), x[groups.order]
+    leaves = rows[planned_trees.leaves]
+    nodes = torch.cat([leaves, tree_fold(Sum(), rows, planned_trees).nodes])
+    live = trees.is_live.nonzero().squeeze(1)
+    found = states[torch.cat([trees.children[live], len(index) + live.unsqueeze(1)], 1)]
+    expected = torch.cat([nodes[planned_trees.children], nodes[len(index) :].unsqueeze(1)], 1)
+    torch.testing.assert_close(found.squeeze(2).sort(0).values, expected.squeeze(2).sort(0).values)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -201,7 +218,7 @@ from treefold import BinaryMLP
 from treefold.fold import fold_static, plan_static
 
 def folded(op, x, index, num_groups):
-    return fold_static(op, x, plan_static(index, num_groups, 64))
+    return fold_static(op, x, plan_static(index, num_groups, 64)).groups
 
 def backend(graph, inputs):
     graphs.append(graph)

@@ -50,7 +50,7 @@ def test_it_is_that_of_a_fold_in_a_budget():
     assert found.absolute.equal(plain.absolute)
     # Another order of rows is another answer of the fold itself, and no farther than twice that.
     op, order = learned(), groups.shuffled(seeded(7)).order
-    moved = Groups(groups.sizes, order)
+    moved = Groups(groups.sizes, order, groups.num_rows)
     first, second = (fold_in_budget(op, table, rows, each, 4096) for each in (groups, moved))
     apart = (first - second).norm(dim=1)[[0, 3, 4, 5, 6]]
     assert apart.max() > 1e-6

@@ -5,9 +5,7 @@ from trees import BRACKETINGS, normal, seeded, weighted
 
 from treefold.fold import TableRows, fold_levels, plan_tree, tree_fold, tree_reduce
 from treefold.operators import BinaryGRU
-from treefold.operators.binary_gru_torch import TorchLoops
-from treefold.operators.binary_gru_work import Work
-from treefold.operators.engine.folding import why_not
+from treefold.operators.engine.operations import why_not
 
 RAGGED = [3, 0, 1, 8, 5, 2, 0, 1, 13]
 TOTAL = sum(RAGGED)
@@ -52,14 +50,12 @@ def plan(request):
     return plan_tree(RAGGED, request.param, seeded())
 
 
-@pytest.fixture(params=["in C++", "by numba", "in torch"])
-def _loops(request, monkeypatch):
-    if request.param != "in C++":
-        monkeypatch.setattr("treefold.operators.binary_gru.can_fold", lambda *_: False)
+@pytest.fixture(params=["in C++", "in torch"])
+def _backend(request, monkeypatch):
+    if request.param == "in torch":
+        monkeypatch.setattr("treefold.operators.engine.folding.can_compute", lambda *_: False)
     elif why_not() is not None:
         pytest.skip(f"nothing is compiled: {why_not()}")
-    if request.param == "in torch":
-        monkeypatch.setattr("treefold.operators.binary_gru_loops.compiled_loops", lambda: None)
 
 
 def source_and_rows(layout, dtype=torch.float64):
@@ -85,6 +81,7 @@ def assert_folds_agree(op, layout, plan, **options):
     torch.testing.assert_close(fast, slow)
 
 
+@pytest.mark.usefixtures("_backend")
 def test_values_and_gradients_are_those_of_the_plain_fold(op, layout, plan):
     assert_folds_agree(op, layout, plan)
 
@@ -101,7 +98,7 @@ def test_groups_alone_are_those_of_the_fold_with_its_nodes(op, layout, plan):
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
 
 
-@pytest.mark.usefixtures("_loops")
+@pytest.mark.usefixtures("_backend")
 def test_single_precision_agrees_with_double(op, layout, plan):
     source, x = source_and_rows(layout)
     expected = results(tree_fold(op, x, plan), source, op)
@@ -111,10 +108,10 @@ def test_single_precision_agrees_with_double(op, layout, plan):
     torch.testing.assert_close(found, [tensor.float() for tensor in expected], atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.usefixtures("_loops")
+@pytest.mark.usefixtures("_backend")
 @pytest.mark.parametrize("chunk", [20, 1 << 17])
 def test_half_precision_is_as_close_as_rounding_allows(op, layout, plan, chunk, monkeypatch):
-    monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", chunk)
+    monkeypatch.setattr("treefold.operators.engine.folding.CHUNK", chunk)
     source, x = source_and_rows(layout)
     expected = results(tree_fold(op, x, plan), source, op)
     source, x = source_and_rows(layout, torch.float32)
@@ -138,20 +135,8 @@ def test_half_precision_takes_groups_of_which_nothing_meets(op, sizes):
     assert all(not gradient.any() for gradient in gradients[2:])
 
 
-def test_a_gradient_that_cannot_be_multiplied_any_more_is_an_error(op, monkeypatch):
-    op, x = op.float(), torch.ones(4, CHANNELS, requires_grad=True)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        out = tree_reduce(op, x, plan_tree([4]))
-    if isinstance(out.grad_fn.loops, TorchLoops):
-        pytest.skip("this CPU has no instructions for bfloat16")
-    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
-    with pytest.raises(RuntimeError, match="oneDNN was switched off between"):
-        out.sum().backward()
-
-
 @pytest.mark.parametrize("chunk", [1, 20, 50])
 def test_it_makes_no_difference_where_runs_are_cut(op, layout, plan, chunk, monkeypatch):
-    monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", chunk)
     monkeypatch.setattr("treefold.operators.engine.folding.CHUNK", chunk)
     assert_folds_agree(op, layout, plan)
 
@@ -181,8 +166,8 @@ def test_without_gradients_the_values_are_the_same(op, layout, plan):
         quiet = tree_fold(op, x, plan)
     loud = tree_fold(op, x, plan)
     assert not quiet.groups.requires_grad
-    assert torch.equal(quiet.groups, loud.groups)
-    assert torch.equal(quiet.nodes, loud.nodes)
+    rounding = 0 if why_not() is None else 1e-12  # torch adds biases in two ways
+    torch.testing.assert_close(quiet, loud, rtol=rounding, atol=rounding)
 
 
 def test_gradients_can_be_taken_twice(op, layout, plan):
@@ -242,25 +227,11 @@ def test_rows_and_tables_need_not_be_contiguous(op, layout, plan, kind):
     torch.testing.assert_close(fast, slow)
 
 
-def test_a_run_has_at_least_one_pair_and_fits_the_chunk(monkeypatch):
-    monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", 120)
-    for row_shape, expected in (((1, 4), 30), ((3, 4), 10), ((1, 200), 1), ((0, 4), 120)):
-        work = Work(
-            *(plan_tree([300]), torch.arange(300), row_shape, False, torch.float32, print),
-            *(True, True, False),
-            runs_per_chunk=1,
-        )
-        assert work.pairs_per_run == expected
-        assert max(run.num_pairs for run in work.runs) == min(expected, 128)
-        assert sum(run.num_pairs for run in work.runs) == 299
-
-
 @pytest.mark.parametrize("chunk", [20, 200])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_without_a_gradient_to_come_the_answer_is_the_same(
     op, layout, plan, chunk, dtype, monkeypatch
 ):
-    monkeypatch.setattr("treefold.operators.binary_gru_work.CHUNK", chunk)
     monkeypatch.setattr("treefold.operators.engine.folding.CHUNK", chunk)
     _, x = source_and_rows(layout, dtype)
     op = op.to(dtype)

@@ -184,7 +184,8 @@ def test_the_bijection_may_be_any_with_an_inverse():
     torch.testing.assert_close(out, torch.tensor([[91 ** (1 / 3), -1.0], [0.0, 0.0]]))
 
 
-def test_each_row_goes_through_the_bijection_once():
+@pytest.mark.parametrize("fold", [tree_fold, tree_reduce])
+def test_each_row_goes_through_the_bijection_once_and_roots_alone_where_they_are_all(fold):
     calls = {"forward": 0, "inverse": 0}
 
     class Counting(CouplingFlow):
@@ -198,8 +199,19 @@ def test_each_row_goes_through_the_bijection_once():
 
     plan = plan_tree(RAGGED)
     x = normal(TOTAL, 4, dtype=torch.float32)
-    tree_reduce(Conjugated(Sum(), Counting(4), 4), x, plan)
-    assert calls == {"forward": TOTAL, "inverse": plan.num_applications}
+    fold(Conjugated(Sum(), Counting(4), 4), x, plan)
+    num_decoded = plan.num_applications if fold is tree_fold else len(plan.root_nodes)
+    assert calls == {"forward": TOTAL, "inverse": num_decoded}
+
+
+@pytest.mark.parametrize("make", [Conjugated.sum, Conjugated.max])
+def test_groups_alone_are_those_of_the_fold_with_its_nodes(make):
+    op, found = make(4).double(), []
+    for fold in (tree_reduce, lambda *given: tree_fold(*given).groups):
+        x = normal(TOTAL, 4).requires_grad_()
+        groups = fold(op, x, plan_tree(RAGGED))
+        found.append([groups, *torch.autograd.grad(weighted(groups), [x, *op.parameters()])])
+    torch.testing.assert_close(*found)
 
 
 @pytest.mark.parametrize(

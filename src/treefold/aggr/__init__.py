@@ -15,11 +15,10 @@ from treefold.aggr.penalties import (
     Penalty,
     record_penalties,
 )
-from treefold.aggr.plan_cache import (
-    packed_order_of,
-    plan_of,
+from treefold.aggr.pyg_groups import (
     reuse_plans,
 )
+from treefold.aggr.quantile import MedianAggregation, QuantileAggregation
 from treefold.aggr.recurrent import (
     RecurrentAggregation,
 )
@@ -27,6 +26,8 @@ from treefold.aggr.registry import (
     AGGREGATORS,
     aggregator,
 )
+from treefold.aggr.scaled_pair import LearnedPNAAggregation
+from treefold.aggr.signal_mixing import SignalMixing, SignalMixingAggregation
 from treefold.aggr.static import (
     StaticGroups,
     static_plans,
@@ -37,15 +38,18 @@ __all__ = [
     "AGGREGATORS",
     "FixedAggregation",
     "LCMAggregation",
+    "LearnedPNAAggregation",
+    "MedianAggregation",
     "MonoidAggregation",
     "Penalties",
     "Penalty",
+    "QuantileAggregation",
     "RaggedAggregation",
     "RecurrentAggregation",
+    "SignalMixing",
+    "SignalMixingAggregation",
     "StaticGroups",
     "aggregator",
-    "packed_order_of",
-    "plan_of",
     "record_penalties",
     "reuse_plans",
     "static_plans",

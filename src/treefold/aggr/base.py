@@ -1,18 +1,17 @@
 """The border to PyG: `index`, `ptr`, `dim_size` and `dim` come in, `Groups` go on."""
 
 from abc import abstractmethod
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
-from treefold.aggr.plan_cache import cached_groups
-from treefold.aggr.static import StaticGroups, is_static, static_groups
-from treefold.algebra import describe, map_state
+from treefold.aggr.pyg_groups import groups_of
+from treefold.aggr.static import StaticGroups
+from treefold.algebra import State, describe, map_state
 from treefold.fold import Groups, Rows, TableRows
 from treefold.operators import HALF_TYPES, autocast_device, is_small, one_thread
-from treefold.shapes import Shaped
 
 
 class RaggedAggregation(Aggregation):  # type: ignore[misc]
@@ -27,27 +26,7 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
     def aggregate(self, x: Rows, groups: Groups) -> Tensor:
         """One row `[*feature]` per group, from rows `[n, *feature]` (or `TableRows`)."""
 
-    def __call__(
-        self,
-        x: Shaped[Tensor, " ..."],
-        index: Tensor | None = None,
-        ptr: Tensor | None = None,
-        dim_size: int | None = None,
-        dim: int = -2,
-        **kwargs: Any,
-    ) -> Tensor:
-        """Check the input as PyG does, but before any work and in plain words; then aggregate."""
-        if not torch.compiler.is_compiling():
-            _require_no_jit()
-            _require_strided("x", x)
-            _require_beside("index", index, x)
-            _require_beside("ptr", ptr, x)
-        if not -x.dim() <= dim < x.dim():
-            raise ValueError(f"dim is {dim}, but x has {x.dim()} axes {tuple(x.shape)}")
-        out: Tensor = nn.Module.__call__(
-            self, x, index=index, ptr=ptr, dim_size=dim_size, dim=dim, **kwargs
-        )
-        return out
+    __call__ = nn.Module.__call__  # not PyG's, which looks at the input after the work is done
 
     def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
         """The same without reading sizes; what torch.compile and torch.export record."""
@@ -67,35 +46,23 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         max_num_elements: int | None = None,
     ) -> Tensor:
         """Aggregate the slices of `x` along `dim` that share a value of `index`."""
-        if is_static(x):
-            rows = x.movedim(dim, 0)
-            static = static_groups(index, ptr, dim_size, rows.shape[0], max_num_elements, rows)
-            found = self.aggregate_static(rows, static)
-        else:
-            with one_thread(is_small(x.numel(), x.shape[-1])):
-                found = self._planned(x, index, ptr, dim_size, dim, max_num_elements)
-
-        def moved(part: Tensor) -> Tensor:
-            return part.movedim(0, dim % x.dim()).contiguous()
-
-        return cast(Tensor, map_state(moved, found))
-
-    def _planned(
-        self,
-        x: Tensor,
-        index: Tensor | None,
-        ptr: Tensor | None,
-        dim_size: int | None,
-        dim: int,
-        max_num_elements: int | None,
-    ) -> Tensor:
-        groups = cached_groups(index, ptr, dim_size, x.shape[dim], x.device)
-        if max_num_elements is not None and groups.max_size > max_num_elements:
-            raise ValueError(
-                f"a group has {groups.max_size} elements, but max_num_elements is "
-                f"{max_num_elements}; nothing is cut off here, so leave max_num_elements out"
+        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+            raise RuntimeError(
+                "torch.jit.trace records one batch's plan, which is wrong for the next batch; "
+                "give the network to torch.compile, torch.export.export or "
+                "torch.onnx.export(dynamo=True)"
             )
-        return self.aggregate(x.movedim(dim, 0), groups)
+        groups = groups_of(x, index, ptr, dim_size, dim, max_num_elements)
+        rows = x.movedim(dim, 0)
+        if isinstance(groups, Groups):
+            with one_thread(is_small(x.numel(), x.shape[-1])):
+                found: State = self.aggregate(rows, groups)
+        else:
+            found = self.aggregate_static(rows, groups)
+        if isinstance(found, Tensor):
+            return found.movedim(0, dim % x.dim()).contiguous()
+        parts = map_state(lambda part: part.movedim(0, dim % x.dim()).contiguous(), found)
+        return cast(Tensor, parts)
 
     def __prepare_scriptable__(self) -> "RaggedAggregation":
         """Refuse `torch.jit.script`, which asks every module for this."""
@@ -103,44 +70,6 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
             f"torch.jit.script cannot take {type(self).__name__}, whose plans are made in Python "
             "for each batch; give its network to torch.compile, torch.export.export or "
             "torch.onnx.export(dynamo=True)"
-        )
-
-
-def _require_no_jit() -> None:
-    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-        raise RuntimeError(
-            "torch.jit.trace records one batch's plan, which is wrong for the next batch; give the "
-            "network to torch.compile, torch.export.export or torch.onnx.export(dynamo=True)"
-        )
-
-
-def _require_strided(name: str, given: object) -> None:
-    """Refuse what is no tensor, and tensors whose numbers do not lie side by side."""
-    if not isinstance(given, Tensor):
-        raise ValueError(
-            f"{name} is a {type(given).__name__}; expected a tensor: give torch.as_tensor({name})"
-        )
-    if given.is_nested:
-        raise ValueError(
-            f"{name} is a nested tensor; expected one tensor of all rows: give {name}.values(), "
-            f"and ptr={name}.offsets()"
-        )
-    if given.layout != torch.strided:
-        raise ValueError(
-            f"{name} has layout {given.layout}; expected torch.strided: give {name}.to_dense()"
-        )
-
-
-def _require_beside(name: str, given: object, x: Tensor) -> None:
-    """Refuse an index that is no tensor, or lies on another device than `x`."""
-    if given is None:
-        return
-    _require_strided(name, given)
-    device = cast(Tensor, given).device
-    if device != x.device:
-        raise ValueError(
-            f"{name} is on {device}, but x is on {x.device}; expected both on one device: give "
-            f"{name}.to(x.device)"
         )
 
 

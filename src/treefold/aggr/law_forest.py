@@ -87,7 +87,7 @@ def _by_kind(tree: TreePlan, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _plan(levels: list[Level], singles: Tensor, roots: Tensor, nodes: Tensor) -> TreePlan:
-    num_rows = levels[0].num_rows + singles.numel()
+    num_rows = 2 * levels[0].num_pairs + levels[0].num_waiting + singles.numel()
     return TreePlan(
         num_rows=num_rows,
         num_groups=singles.numel() + roots.numel(),

@@ -18,10 +18,9 @@ from treefold.aggr.base import (
 )
 from treefold.aggr.element_laws import ElementLaw, LawLoss, weights_by_name
 from treefold.aggr.penalties import LawWeights
-from treefold.aggr.plan_cache import plan_of
 from treefold.aggr.recombination import consistency_loss
 from treefold.aggr.sampling import Reduction, Sampling
-from treefold.aggr.static import StaticGroups, reduce_static, supplied_for
+from treefold.aggr.static import StaticGroups, fold_with_trees, reduce_static, supplied_for
 from treefold.aggr.static_laws import StaticStates, static_loss
 from treefold.aggr.tree_laws import TREE_LAWS
 from treefold.aggr.tree_states import TreeStates
@@ -30,14 +29,10 @@ from treefold.fold import (
     Bracketing,
     Groups,
     Rows,
-    StaticPlan,
-    SuppliedPlan,
     TableRows,
     TreePlan,
     checked_bracketing,
-    fold_static_levels,
-    fold_supplied,
-    plan_static,
+    plan_of,
     require_rows,
     tree_fold,
     tree_reduce,
@@ -151,13 +146,22 @@ class LCMAggregation(RaggedAggregation):
 
         An operator with a `reduce_groups` of its own needs no trees.
         """
-        projected = self.projected(x)
-        require_type(projected, self.operator)
-        require_rows(projected, groups)
-        penalties = self.laws.recorder(self.training)
-        if penalties is None and plan is None and hasattr(self.operator, "reduce_groups"):
-            rows = projected.take(groups.order, groups.has_every_row)
-            return cast(Tensor, self.operator.reduce_groups(rows, groups.sizes))
+        table = x.table if isinstance(x, TableRows) else x
+        first = next(self.parameters(), None)
+        usual = (
+            isinstance(table, Tensor)
+            and table.dim() > 1
+            and table.shape[-1] == self.channels
+            and (first is None or first.dtype == table.dtype)
+        )
+        if self.project is not None or hasattr(self.operator, "code") or not usual:
+            x = self.projected(x)
+        if (x.rows if isinstance(x, TableRows) else cast(Tensor, x)).shape[0] != groups.num_rows:
+            require_rows(x, groups)
+        recording = self.training and bool(self.laws.active)
+        if plan is None and hasattr(self.operator, "reduce_groups") and not recording:
+            ordered = self._ordered(x, groups)
+            return cast(Tensor, self.operator.reduce_groups(ordered, groups.sizes))
         if plan is None:
             bracketing = self.bracketing if self.training else self.eval_bracketing
             plan = plan_of(groups, bracketing, self.generator)
@@ -168,13 +172,27 @@ class LCMAggregation(RaggedAggregation):
             )
         if self.training and self.shuffle:
             groups = groups.shuffled(self.generator)
-        rows = projected.take(groups.order, groups.has_every_row)
+        rows = self._ordered(x, groups)
+        if not recording:
+            return cast(Tensor, tree_reduce(self.operator, rows, plan))
+        return self._with_losses(rows, plan)
+
+    @staticmethod
+    def _ordered(x: Rows, groups: Groups) -> TableRows:
+        """The rows of all groups, group after group."""
+        every = groups.order.shape[0] == groups.num_rows
+        if isinstance(x, TableRows):
+            return x.take(groups.order, every)
+        return TableRows(cast(Tensor, x), groups.order, every)
+
+    def _with_losses(self, rows: TableRows, plan: TreePlan) -> Tensor:
+        """Fold, and record the losses of laws, if anybody records them."""
+        penalties = self.laws.recorder()
         if penalties is None:
             return cast(Tensor, tree_reduce(self.operator, rows, plan))
         fold = tree_fold(self.operator, rows, plan)
-        tree = TreeStates.of(
-            plan, rows.take(plan.leaves, is_permutation=True), cast(Tensor, fold.nodes)
-        )
+        leaves = rows.take(plan.leaves, is_permutation=True)
+        tree = TreeStates.of(plan, leaves, cast(Tensor, fold.nodes))
         losses = {**LAW_LOSSES, **self.own_losses}
         for law, weight in self.laws.active.items():
             loss = losses[law](self.operator, tree, self.sampling, self.generator)
@@ -183,28 +201,23 @@ class LCMAggregation(RaggedAggregation):
 
     def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
         """The same over a static plan: torch's own random numbers, and balanced trees."""
-        rows = x if self.project is None else self.project(x)
-        require_channels(rows, self.channels)
-        require_type(rows, self.operator)
-        supplied = supplied_for(groups)
-        penalties = self.laws.recorder(self.training)
-        if supplied is not None:
-            plan: StaticPlan | SuppliedPlan = supplied
-            fold = fold_supplied(self.operator, rows, supplied)
-        else:
+        rows = self._states_of(x)
+        penalties = self.laws.recorder() if self.training else None
+        if supplied_for(groups) is None:
             self._require_static()
             if self.training and self.shuffle:
                 groups, order = groups.shuffled()
                 rows = rows.index_select(0, order)
             if penalties is None or rows.shape[0] == 0:
                 return cast(Tensor, reduce_static(self.operator, rows, groups))
-            plan = plan_static(groups.index, groups.num_groups, groups.max_size)
-            fold = fold_static_levels(self.operator, rows, plan)
+        fold, trees = fold_with_trees(self.operator, rows, groups)
         if penalties is not None:
-            states = StaticStates(rows, plan, fold, self.sampling)
+            states = StaticStates(
+                cast(Tensor, fold.states), trees, groups.num_groups, self.sampling
+            )
             losses = {**LAW_LOSSES, **self.own_losses}
-            for law, weight in self.laws.active.items():
-                penalties.add(law, static_loss(law, losses)(self.operator, states), weight)
+            for law in self.laws.names:
+                penalties.add(law, static_loss(law, losses)(self.operator, states), self.laws)
         return cast(Tensor, fold.groups)
 
     def _require_static(self) -> None:
@@ -223,28 +236,27 @@ class LCMAggregation(RaggedAggregation):
                 "torch.manual_seed, or call the network inside `supplied_plan(...)`"
             )
 
-    def projected(self, x: Rows) -> TableRows:
-        """The rows to fold: each once through `project`, not yet gathered.
+    def projected(self, x: Rows) -> Tensor | TableRows:
+        """The states that stand for rows, each row once through `project` and a `code`.
 
-        Where the operator has a `code`, these are the states that stand for rows.
+        A ValueError if these are no states of the operator.
         """
-        if self.project is None:
-            require_channels(x, self.channels)
-            return self._coded(TableRows.of(cast(Tensor | TableRows, x)))
-        if isinstance(self.project, nn.Linear):
-            require_channels(x, self.in_channels)
-            require_type(x, self.project)
-        x = TableRows.of(cast(Tensor | TableRows, x))
-        made = replace(x, table=self.project(x.table))
-        require_channels(made, self.channels)
-        return self._coded(made)
+        if isinstance(x, TableRows):
+            return replace(x, table=self._states_of(x.table))
+        return self._states_of(cast(Tensor, x))
 
-    def _coded(self, x: TableRows) -> TableRows:
+    def _states_of(self, rows: Tensor) -> Tensor:
+        if self.project is None:
+            require_channels(rows, self.channels)
+        else:
+            if isinstance(self.project, nn.Linear):
+                require_channels(rows, self.in_channels)
+                require_type(rows, self.project)
+            rows = self.project(rows)
+            require_channels(rows, self.channels)
+        require_type(rows, self.operator)
         code = getattr(self.operator, "code", None)
-        if code is None:
-            return x
-        require_type(x, self.operator)
-        return replace(x, table=code(x.table))
+        return rows if code is None else cast(Tensor, code(rows))
 
     def extra_repr(self) -> str:
         """The options that are not the default, for `print(aggregator)`."""

@@ -23,7 +23,12 @@ class Penalty(NamedTuple):
 
     law: str
     loss: Tensor
-    weight: float
+    given: "float | LawWeights"
+
+    @property
+    def weight(self) -> float:
+        """The weight of the law."""
+        return self.given.active[self.law] if isinstance(self.given, LawWeights) else self.given
 
 
 class Penalties:
@@ -32,8 +37,11 @@ class Penalties:
     def __init__(self) -> None:
         self.recorded: list[Penalty] = []
 
-    def add(self, law: str, loss: Tensor, weight: float) -> None:
-        """Record the loss of one law."""
+    def add(self, law: str, loss: Tensor, weight: "float | LawWeights") -> None:
+        """Record the loss of one law.
+
+        For torch.compile give all weights: it would compile twice to learn that one is fixed.
+        """
         self.recorded.append(Penalty(law, loss, weight))
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -91,8 +99,8 @@ def record_penalties() -> Iterator[Penalties]:
 class LawWeights:
     """The weights of the law losses of one module.
 
-    Costs nothing where all weights are zero, outside of training, and where nobody records; the
-    last is a mistake worth a warning, once.
+    Costs nothing where all weights are zero, and where nobody records, which is a mistake worth a
+    warning, once.
     """
 
     def __init__(self, weights: Mapping[str, float]) -> None:
@@ -100,11 +108,12 @@ class LawWeights:
             if not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
                 raise ValueError(f"the weight of {law} is {weight!r}; expected 0 or more")
         self.active = {law: weight for law, weight in weights.items() if weight}
+        self.names = tuple(self.active)
         self._warned = False
 
-    def recorder(self, training: bool) -> Penalties | None:
+    def recorder(self) -> Penalties | None:
         """The recorder for the losses of the active laws; None if there is nothing to record."""
-        if not self.active or not training:
+        if not self.names:
             return None
         penalties = _current()
         if torch.compiler.is_compiling():

@@ -53,9 +53,10 @@ def consistency_loss(
     num_leaves, device = tree.plan.num_rows, tree.nodes.device
     num_sets = -(-tree.plan.num_groups // GROUPS_PER_SET) if num_leaves else 0
     found = recombine(max(num_leaves, 1), num_sets, generator)
-    leaves, sizes = found.leaves.repeat(2).to(device), found.sizes.repeat(2).to(device)
+    sizes = found.sizes.repeat(2)
     order = Groups.from_sizes(sizes).shuffled(generator).order
-    plan = plan_tree(sizes, "random", generator)
-    states = cast(Tensor, tree_reduce(op, tree.leaves[leaves[order]], plan))
+    plan = plan_tree(sizes, "random", generator, device)
+    leaves = found.leaves.repeat(2)[order].to(device)
+    states = cast(Tensor, tree_reduce(op, tree.leaves[leaves], plan))
     left, right = states.tensor_split(2)
     return sampling.mean_square(left, right, num_sets)

@@ -13,7 +13,6 @@ from treefold.aggr.base import (
     require_type,
 )
 from treefold.aggr.penalties import LawWeights
-from treefold.aggr.plan_cache import packed_order_of
 from treefold.aggr.recurrent_op import OpaqueChain, run_opaque
 from treefold.aggr.sampling import Reduction, Sampling
 from treefold.aggr.static import StaticGroups
@@ -21,6 +20,7 @@ from treefold.aggr.swap_loss import swap_loss
 from treefold.algebra import State
 from treefold.fold import (
     Groups,
+    PackedOrder,
     Rows,
     chain_fold,
     take_rows,
@@ -85,7 +85,7 @@ class RecurrentAggregation(RaggedAggregation):
         if self.training and self.shuffle and self.permutations == 1:
             groups, order = groups.shuffled()
             x = x.index_select(0, order)
-        penalties = self.laws.recorder(self.training)
+        penalties = self.laws.recorder() if self.training else None
         how = OpaqueChain(
             permutations=self.permutations,
             shuffle=self.training and self.shuffle and self.permutations > 1,
@@ -106,11 +106,11 @@ class RecurrentAggregation(RaggedAggregation):
     def _run(self, x: Rows, groups: Groups) -> Tensor:
         require_channels(x, self.channels)
         require_type(x, self.cell)
-        packed, initial = packed_order_of(groups), self.cell.initial
-        penalties = self.laws.recorder(self.training)
+        penalties = self.laws.recorder() if self.training else None
         keep_states = penalties is not None
-        chain = chain_fold(self.cell, x, groups, packed, initial, keep_states)
+        chain = chain_fold(self.cell, x, groups, self.cell.initial, keep_states)
         if penalties is not None:
+            packed = PackedOrder.of(groups)
             rows = cast(Tensor, take_rows(x, packed.rows, groups.has_every_row))
             loss = swap_loss(
                 self.cell, rows, cast(State, chain.states), packed, self.sampling, self.generator

@@ -201,7 +201,7 @@ def _run(
     for number in range(how.permutations):
         ordered = groups.shuffled(generator) if how.shuffle else groups.rearranged(number)
         packed = PackedOrder.of(ordered)
-        chain = chain_fold(cell, x, ordered, packed, cell.initial, how.swaps)
+        chain = chain_fold(cell, x, ordered, cell.initial, how.swaps)
         outputs.append(cell.output(chain.groups))
         if how.swaps:
             rows = x.index_select(0, packed.rows)

@@ -13,6 +13,8 @@ from treefold.aggr.extremes import ExtremeAggregation
 from treefold.aggr.fixed import FixedAggregation
 from treefold.aggr.lcm import LCMAggregation
 from treefold.aggr.recurrent import RecurrentAggregation
+from treefold.aggr.scaled_pair import LearnedPNAAggregation
+from treefold.aggr.signal_mixing import SignalMixingAggregation
 from treefold.names import by_name, require_one_of
 
 
@@ -43,6 +45,7 @@ AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
     "min": _fixed(partial(ExtremeAggregation, "min")),
     "std": _fixed(pyg.StdAggregation),
     "pna": FixedAggregation.pna,
+    "ssma": SignalMixingAggregation,
     "gru": _recurrent("gru"),
     "lstm": _recurrent("lstm"),
     "binary-gru": _lcm("binary-gru"),
@@ -56,6 +59,7 @@ AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {
         law_reduction="mean",
         operator_options={"stretch": 0.1},
     ),
+    "pna-selection": LearnedPNAAggregation,
     "finite-selection": _lcm(
         "finite-selection", bracketing="random", consistency=0.5, law_reduction="mean"
     ),

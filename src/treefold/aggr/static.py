@@ -17,11 +17,15 @@ from treefold.fold import (
     MAX_GROUP_SIZE,
     Bracketing,
     Groups,
+    StaticFold,
+    StaticTrees,
     SuppliedPlan,
     fold_static,
+    fold_supplied,
     plan_static,
     plan_tree,
     supply,
+    trees_of,
 )
 from treefold.operators import is_traced
 from treefold.shapes import Int
@@ -37,8 +41,11 @@ class StaticGroups:
 
     def shuffled(self) -> tuple["StaticGroups", Int[Tensor, " n"]]:
         """The groups of rows in random order, and that order."""
-        order = torch.randperm(self.index.shape[0], device=self.index.device)
-        return StaticGroups(self.index[order], self.num_groups, self.max_size), order
+        # torch 2.13's inductor fails on rows at `randperm`.
+        order = torch.rand(self.index.shape[0], device=self.index.device).argsort()
+        return StaticGroups(
+            self.index.index_select(0, order), self.num_groups, self.max_size
+        ), order
 
 
 class _Settings:
@@ -155,16 +162,19 @@ def static_groups(
 def reduce_static(op: Monoid, x: State, groups: StaticGroups) -> State:
     """Fold each group of rows of `x`, of which there may be none."""
     if tensors_of(x)[0].shape[0] == 0:
-        return nothing_static(op, x, groups)
+        nothing = map_state(lambda rows: rows.new_empty(groups.num_groups, *rows.shape[1:]), x)
+        return identity_like(op, nothing)
     plan = plan_static(groups.index, groups.num_groups, groups.max_size)
     if hasattr(op, "reduce_static"):
         found: State = op.reduce_static(x, plan)
         return found
-    return fold_static(op, x, plan)
+    return fold_static(op, x, plan).groups
 
 
-def nothing_static(op: Monoid, x: State, groups: StaticGroups) -> State:
-    """The identity of `op` for every group, where `x` has no rows."""
-    return identity_like(
-        op, map_state(lambda rows: rows.new_empty(groups.num_groups, *rows.shape[1:]), x)
-    )
+def fold_with_trees(op: Monoid, x: State, groups: StaticGroups) -> tuple[StaticFold, StaticTrees]:
+    """Fold each group of rows of `x`, by the plan made outside if there is one."""
+    supplied = supplied_for(groups)
+    if supplied is not None:
+        return fold_supplied(op, x, supplied), supplied.trees
+    plan = plan_static(groups.index, groups.num_groups, groups.max_size)
+    return fold_static(op, x, plan), trees_of(plan, groups.index.shape[0])

@@ -1,6 +1,6 @@
 """Law losses on a static fold: those of `tree_laws`, where nobody counts what is live.
 
-Rows that are not live become copies of the first row, and their squares are left out.
+What is not live is asked of the first row instead, and its squares are left out.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,44 +14,32 @@ from treefold.aggr.element_laws import ElementLaw, LawLoss
 from treefold.aggr.recombination import GROUPS_PER_SET, MAX_DIFFERENT, MAX_SIZE, MIN_SIZE
 from treefold.aggr.sampling import Sampling
 from treefold.algebra import Law, Monoid, difference, tensors_of
-from treefold.fold import (
-    StaticFold,
-    StaticPlan,
-    StaticTriples,
-    SuppliedPlan,
-    static_triples,
-    supplied_triples,
-)
+from treefold.fold import StaticTrees, mask_like
 
 NUM_SLOTS = 2 * MAX_SIZE
 
 
 @dataclass(frozen=True, eq=False)
 class StaticStates:
-    """The states of a static fold, and how to draw some of them."""
+    """The states of a static fold, rows and then nodes, and how to draw some of them."""
 
-    rows: Tensor
-    plan: StaticPlan | SuppliedPlan
-    fold: StaticFold
+    states: Tensor
+    trees: StaticTrees
+    num_groups: int
     sampling: Sampling
 
-    def chosen(self, is_live: Tensor, *states: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """States that count, as many as are to be sampled, and which of what is returned counts."""
+    def at(self, *places: Tensor) -> list[Tensor]:
+        """The states at each of these places."""
+        found = self.states.index_select(0, torch.cat(places))
+        return list(found.unflatten(0, (len(places), -1)).unbind(0))
+
+    def chosen(self, is_live: Tensor) -> tuple[Tensor, Tensor]:
+        """Places of what is live, as many as are to be sampled, and which of them count."""
         num_nodes = self.sampling.num_nodes
         if num_nodes is None:
-            return is_live, [self._or_spare(is_live, state) for state in states]
-        order = nn.functional.pad(live_first(is_live), (0, num_nodes))[:num_nodes]
-        numbers = torch.arange(num_nodes, device=is_live.device)
-        counts = numbers < is_live.sum()
-        return counts, [
-            self._or_spare(counts, state.index_select(0, order.clamp(max=state.shape[0] - 1)))
-            for state in states
-        ]
-
-    def _or_spare(self, is_live: Tensor, states: Tensor) -> Tensor:
-        if states.dtype == torch.bool:
-            return states & is_live
-        return torch.where(_beside(is_live, states), states, self.rows[:1].detach())
+            return torch.arange(is_live.shape[0], device=is_live.device), is_live
+        places = nn.functional.pad(live_first(is_live), (0, num_nodes))[:num_nodes]
+        return places, torch.arange(num_nodes, device=is_live.device) < is_live.sum()
 
     def mean_square(
         self, left: Tensor, right: Tensor, counts: Tensor, expected: Tensor | int
@@ -59,7 +47,7 @@ class StaticStates:
         """As `Sampling.mean_square`, over the rows that count."""
         inner = left.shape[1:-1].numel()
         width = left.shape[-1] if self.sampling.reduction == "mean" else 1
-        squares = torch.where(_beside(counts, left), left - right, 0).square()
+        squares = torch.where(mask_like(counts, left), left - right, 0).square()
         return squares.sum() / torch.as_tensor(expected * inner * width).clamp(min=1)
 
 
@@ -74,43 +62,31 @@ StaticLoss: TypeAlias = Callable[[Monoid, StaticStates], Tensor]
 
 def associativity_loss(op: Monoid, states: StaticStates) -> Tensor:
     """The mean of |(a b) c - a (b c)|² over the triples of a tree."""
-    found: StaticTriples | None
-    if isinstance(states.plan, SuppliedPlan):
-        found = supplied_triples(states.plan, states.fold)
-    else:
-        found = static_triples(states.plan, states.fold)
-    if found is None:
-        return states.rows.new_zeros(())
-    is_left, is_right = found.is_left_node, found.is_right_node
-    total = is_left.sum() + is_right.sum()
-    candidates = is_left | is_right
-    parts = (found.left, found.right, *found.of_left, *found.of_right)
-    counts, chosen = states.chosen(candidates, *cast(tuple[Tensor, ...], parts), is_left, is_right)
-    left, right, a, b, c, d, is_left, is_right = chosen
+    first, children, is_live = states.trees
+    is_node = (children >= first) & is_live.unsqueeze(1)
+    candidates = is_node.any(1)
+    nodes, counts = states.chosen(candidates)
+    children = torch.where(is_live.unsqueeze(1), children, 0)
+    left, right = children[nodes].unbind(1)
+    (a, b), (c, d) = (children[(side - first).clamp(min=0)].unbind(1) for side in (left, right))
+    is_left, is_right = (is_node[nodes] & counts.unsqueeze(1)).unbind(1)
     # What is next to the gap between both children: a row itself, or the inner one of its two.
-    inner_left = torch.where(_beside(is_left, b), b, left)
-    inner_right = torch.where(_beside(is_right, c), c, right)
-    middle = cast(Tensor, op(inner_left, inner_right))
-    made = cast(
-        Tensor,
-        op(torch.cat([left, a, middle, inner_left]), torch.cat([inner_right, middle, d, right])),
+    b, c = torch.where(is_left, b, left), torch.where(is_right, c, right)
+    of_left, of_right, of_a, of_b, of_c, of_d = states.at(left, right, a, b, c, d)
+    middle = cast(Tensor, op(of_b, of_c))
+    ones, others = (
+        cast(Tensor, op(torch.cat(one), torch.cat(other)))
+        for one, other in (((of_left, middle), (of_c, of_d)), ((of_a, of_b), (middle, of_right)))
     )
-    one_left, one_right, other_left, other_right = made.chunk(4)
-    expected = total * counts.sum() / candidates.sum().clamp(min=1)
-    return states.mean_square(
-        torch.cat([one_left, other_left]),
-        torch.cat([one_right, other_right]),
-        torch.cat([is_left, is_right]),
-        expected,
-    )
+    expected = is_node.sum() * counts.sum() / candidates.sum().clamp(min=1)
+    return states.mean_square(ones, others, torch.cat([is_left, is_right]), expected)
 
 
 def commutativity_loss(op: Monoid, states: StaticStates) -> Tensor:
     """The mean of |a b - b a|² over the nodes of a tree."""
-    levels = states.fold.levels
-    left, right, made, is_live = (torch.cat(parts) for parts in zip(*levels, strict=True))
-    counts, chosen = states.chosen(is_live, left, right, made)
-    left, right, made = chosen
+    nodes, counts = states.chosen(states.trees.is_live)
+    places = torch.where(counts.unsqueeze(1), states.trees.children[nodes], 0)
+    left, right, made = states.at(*places.unbind(1), nodes + states.trees.num_rows)
     return states.mean_square(made, cast(Tensor, op(right, left)), counts, counts.sum())
 
 
@@ -122,33 +98,20 @@ class StaticElementLaw:
 
     def __call__(self, op: Monoid, states: StaticStates) -> Tensor:
         """The loss."""
-        rows, levels = states.rows, states.fold.levels
-        everything = torch.cat([rows, *(cast(Tensor, level.made) for level in levels)])
-        everywhere = torch.ones_like(rows[:, :1].flatten(1)[:, 0], dtype=torch.bool)
-        is_live = torch.cat([everywhere, *(level.is_live for level in levels)])
-        counts, (first,) = states.chosen(is_live, everything)
-        others = [
-            self._partners(is_live, everything, len(first)) for _ in range(self.law.arity - 1)
-        ]
-        elements = [element.flatten(0, -2) for element in (first, *others)]
-        sides = self.law.sides(op, *elements)
-        pairs = zip(*(tensors_of(side) for side in sides), strict=True)
-        squares = [difference(left, right).square() for left, right in pairs]
-        inner = rows.shape[1:-1].numel()
-        counted = counts.unsqueeze(1).expand(-1, inner).reshape(-1)
-        total = torch.stack(
-            [torch.where(_beside(counted, sq), sq, 0).sum() for sq in squares]
-        ).sum()
-        count = counted.sum()
-        if states.sampling.reduction == "mean":
-            count = count * sum(square.shape[1:].numel() for square in squares)
-        return total / count.clamp(min=1)
-
-    @staticmethod
-    def _partners(is_live: Tensor, everything: Tensor, count: int) -> Tensor:
-        """Live states in random order, from the start again where there are too few."""
-        numbers = torch.arange(count, device=is_live.device)
-        return everything[live_first(is_live)[numbers % is_live.sum()]]
+        is_row = torch.ones(states.trees.num_rows, dtype=torch.bool, device=states.states.device)
+        is_live = torch.cat([is_row, states.trees.is_live])
+        places, counts = states.chosen(is_live)
+        numbers = torch.arange(places.shape[0], device=places.device) % is_live.sum()
+        partners = [live_first(is_live)[numbers] for _ in range(self.law.arity - 1)]
+        elements = states.at(torch.where(counts, places, 0), *partners)
+        sides = self.law.sides(op, *(element.flatten(0, -2) for element in elements))
+        parts = zip(*(tensors_of(side) for side in sides), strict=True)
+        squares = [difference(left, right).square() for left, right in parts]
+        counted = counts.repeat_interleave(states.states.shape[1:-1].numel())
+        kept = [torch.where(mask_like(counted, each), each, 0).sum() for each in squares]
+        width = sum(each.shape[1:].numel() for each in squares)
+        count = counted.sum() * (width if states.sampling.reduction == "mean" else 1)
+        return torch.stack(kept).sum() / count.clamp(min=1)
 
 
 def consistency_loss(op: Monoid, states: StaticStates) -> Tensor:
@@ -157,33 +120,29 @@ def consistency_loss(op: Monoid, states: StaticStates) -> Tensor:
     Both trees are drawn here: elements are put into random places of twice as many as a set may
     have, neighbours merge, and what has no neighbour passes.
     """
-    rows, device = states.rows, states.rows.device
-    num_sets = (states.plan.sizes.shape[0] + GROUPS_PER_SET - 1) // GROUPS_PER_SET
+    num_rows, device = states.trees.num_rows, states.states.device
+    num_sets = (states.num_groups + GROUPS_PER_SET - 1) // GROUPS_PER_SET
     sizes = torch.randint(MIN_SIZE, MAX_SIZE + 1, (num_sets, 1), device=device)
     num_different = torch.randint(2, MAX_DIFFERENT + 1, (num_sets, 1), device=device)
-    places = torch.rand(num_sets, MAX_DIFFERENT, device=device) * rows.shape[0]
-    candidates = places.long().clamp(max=rows.shape[0] - 1)
+    candidates = (torch.rand(num_sets, MAX_DIFFERENT, device=device) * num_rows).long()
     numbers = torch.randint(0, 1 << 30, (num_sets, NUM_SLOTS), device=device) % num_different
-    elements = candidates.gather(1, numbers)
-    sides = [_merged(op, rows, elements, sizes) for _ in range(2)]
-    inner = rows.shape[1:-1].numel()
-    width = rows.shape[-1] if states.sampling.reduction == "mean" else 1
-    return (sides[0] - sides[1]).square().sum() / (num_sets * inner * width)
+    elements = candidates.clamp(max=num_rows - 1).gather(1, numbers)
+    sides = [_merged(op, states, elements, sizes) for _ in range(2)]
+    everything = torch.ones(num_sets, dtype=torch.bool, device=device)
+    return states.mean_square(sides[0], sides[1], everything, num_sets)
 
 
-def _merged(op: Monoid, rows: Tensor, elements: Tensor, sizes: Tensor) -> Tensor:
+def _merged(op: Monoid, states: StaticStates, elements: Tensor, sizes: Tensor) -> Tensor:
     """The first `sizes` elements of each set, merged over a random tree."""
-    order = torch.rand(elements.shape, device=rows.device).argsort(1)
-    held, is_held = elements.gather(1, order), order < sizes
-    state = rows.index_select(0, held.flatten())
-    present = is_held.flatten()
+    order = torch.rand(elements.shape, device=elements.device).argsort(1)
+    (state,), held = states.at(elements.gather(1, order).flatten()), (order < sizes).flatten()
     for _ in range((NUM_SLOTS - 1).bit_length()):
         left, right = state.unflatten(0, (-1, 2)).unbind(1)
-        has_left, has_right = present.unflatten(0, (-1, 2)).unbind(1)
+        has_left, has_right = held.unflatten(0, (-1, 2)).unbind(1)
         both = cast(Tensor, op(left, right))
-        alone = torch.where(_beside(has_left, left), left, right)
-        state = torch.where(_beside(has_left & has_right, both), both, alone.to(both.dtype))
-        present = has_left | has_right
+        alone = torch.where(mask_like(has_left, left), left, right)
+        state = torch.where(mask_like(has_left & has_right, both), both, alone.to(both.dtype))
+        held = has_left | has_right
     return state
 
 
@@ -199,8 +158,3 @@ def static_loss(law: str, losses: Mapping[str, LawLoss]) -> StaticLoss:
     if law in STATIC_LAWS:
         return STATIC_LAWS[law]
     return StaticElementLaw(cast(ElementLaw, losses[law]).law)
-
-
-def _beside(mask: Tensor, states: Tensor) -> Tensor:
-    """The mask with as many axes as the states."""
-    return mask.reshape(-1, *(1 for _ in states.shape[1:]))

@@ -132,7 +132,14 @@ def _expand_identity(identity: Tensor, like: Tensor) -> Tensor:
         low, high = identity == -math.inf, identity == math.inf
         identity = identity.masked_fill(low | high, 0).to(like.dtype)
         identity = identity.masked_fill(low, lowest).masked_fill(high, highest)
+    if _is_number(identity) and not like.is_cpu:
+        identity = like.new_full((), identity.item())  # a copy to the device would be waited for
     return identity.to(device=like.device, dtype=like.dtype).expand_as(like)
+
+
+def _is_number(identity: Tensor) -> bool:
+    is_free = identity.dim() == 0 and identity.is_cpu and not identity.requires_grad
+    return is_free and not torch.compiler.is_compiling()
 
 
 def _arity(state: State) -> int | None:

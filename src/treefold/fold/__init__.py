@@ -1,8 +1,5 @@
 """Folding ragged sets: groups, plans, and the folds over trees and lists."""
 
-from treefold.fold._inference import (
-    lasting,
-)
 from treefold.fold.chain import (
     Chain,
     PackedOrder,
@@ -26,6 +23,7 @@ from treefold.fold.plan_balanced import (
 from treefold.fold.planning import (
     Bracketing,
     checked_bracketing,
+    plan_of,
     plan_tree,
 )
 from treefold.fold.rows import (
@@ -38,16 +36,14 @@ from treefold.fold.rows import (
 from treefold.fold.static import (
     MAX_GROUP_SIZE,
     StaticFold,
-    StaticLevel,
     StaticPlan,
+    StaticTrees,
     fold_static,
-    fold_static_levels,
+    mask_like,
     plan_static,
     stable_order,
-)
-from treefold.fold.static_triples import (
-    StaticTriples,
-    static_triples,
+    state_rows,
+    trees_of,
 )
 from treefold.fold.subtrees import (
     Subtrees,
@@ -57,7 +53,6 @@ from treefold.fold.subtrees import (
 from treefold.fold.supplied import (
     SuppliedPlan,
     fold_supplied,
-    supplied_triples,
     supply,
 )
 from treefold.fold.tree import (
@@ -82,9 +77,8 @@ __all__ = [
     "PackedOrder",
     "Rows",
     "StaticFold",
-    "StaticLevel",
     "StaticPlan",
-    "StaticTriples",
+    "StaticTrees",
     "Subtrees",
     "SuppliedPlan",
     "TableRows",
@@ -97,23 +91,23 @@ __all__ = [
     "fold_levels",
     "fold_nodes",
     "fold_static",
-    "fold_static_levels",
     "fold_steps",
     "fold_supplied",
-    "lasting",
+    "mask_like",
     "num_rows",
     "places_within",
     "plan_joining",
+    "plan_of",
     "plan_static",
     "plan_tree",
     "require_rows",
     "stable_order",
     "start_states",
-    "static_triples",
-    "supplied_triples",
+    "state_rows",
     "supply",
     "take_rows",
     "tree_fold",
     "tree_heights",
     "tree_reduce",
+    "trees_of",
 ]

@@ -7,15 +7,15 @@ groups that still have a row t: no padding, and each group ends in its own true 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import torch
 from torch import Tensor
 
 from treefold.algebra import State, map_state, tensors_of
-from treefold.fold._inference import lasting
 from treefold.fold.groups import Groups, places_within
 from treefold.fold.rows import Rows, require_rows, take_rows
+from treefold.fold.transfer import send
 from treefold.shapes import Int
 
 Cell: TypeAlias = Callable[[State, State], State]
@@ -36,28 +36,36 @@ class PackedOrder:
 
     @classmethod
     def of(cls, groups: Groups) -> "PackedOrder":
-        """Pack these groups."""
-        sizes = groups.sizes
+        """The packed order of these groups, made at the first call."""
+        if "packed" not in groups.plans:
+            with torch.inference_mode(False):  # for training too, wherever it is first asked for
+                groups.plans["packed"] = cls._pack(groups)
+        return cast(PackedOrder, groups.plans["packed"])
+
+    @classmethod
+    def _pack(cls, groups: Groups) -> "PackedOrder":
+        sizes = groups.host_sizes
         by_length = sizes.argsort(descending=True, stable=True)
         by_length = by_length[: int((sizes > 0).sum())]
-        rank = torch.empty_like(sizes).index_copy_(
-            0, by_length, torch.arange(by_length.numel(), device=sizes.device)
-        )
+        ranks = torch.arange(by_length.numel())
         place = places_within(sizes)
         batch_sizes = torch.bincount(place)
         first = batch_sizes.cumsum(0) - batch_sizes
-        packed = first[place] + rank[groups.index]
+        rank = torch.empty_like(sizes).index_copy_(0, by_length, ranks)
+        packed = first[place] + rank.repeat_interleave(sizes)
+        last = first[sizes[by_length] - 1] + ranks
+        packed, by_length, last = send([packed, by_length, last], groups.order.device)
         rows = torch.empty_like(groups.order).index_copy_(0, packed, groups.order)
-        last = first[sizes[by_length] - 1] + torch.arange(by_length.numel(), device=sizes.device)
-        return cls(rows, batch_sizes.cpu(), by_length, last)
+        return cls(rows, batch_sizes, by_length, last)
 
     @cached_property
-    @lasting
     def before(self) -> Int[Tensor, " n"]:
         """The packed place of the row before each row in its group; -1 for first rows."""
-        steps = self.batch_sizes.to(self.rows.device)
-        step_back = torch.cat([steps[:1], steps[:-1]]).repeat_interleave(steps)
-        return (torch.arange(self.rows.numel(), device=self.rows.device) - step_back).clamp(min=-1)
+        with torch.inference_mode(False):
+            steps = self.batch_sizes
+            step_back = torch.cat([steps[:1], steps[:-1]]).repeat_interleave(steps)
+            before = (torch.arange(self.rows.numel()) - step_back).clamp(min=-1)
+            return send([before], self.rows.device)[0]
 
 
 class Chain(NamedTuple):
@@ -68,7 +76,6 @@ class Chain(NamedTuple):
     """In packed order."""
 
 
-@runtime_checkable
 class FoldsChains(Protocol):
     """A cell that knows a faster way to run along packed rows."""
 
@@ -84,23 +91,18 @@ def chain_reduce(cell: Cell, x: Rows, groups: Groups, initial: State) -> State:
 
     Rows are taken in the order of `groups.order`; empty groups give `initial`.
     """
-    return chain_fold(cell, x, groups, PackedOrder.of(groups), initial).groups
+    return chain_fold(cell, x, groups, initial).groups
 
 
 def chain_fold(
-    cell: Cell,
-    x: Rows,
-    groups: Groups,
-    packed: PackedOrder,
-    initial: State,
-    keep_states: bool = False,
+    cell: Cell, x: Rows, groups: Groups, initial: State, keep_states: bool = False
 ) -> Chain:
-    """Fold as `chain_reduce` does, over groups already packed, and keep the states if asked to."""
+    """Fold as `chain_reduce` does, and return the states after every row if asked to."""
     require_rows(x, groups)
+    packed = PackedOrder.of(groups)
     rows = take_rows(x, packed.rows, groups.has_every_row)
-    folds_chains: object = cell
-    if isinstance(folds_chains, FoldsChains) and packed.rows.numel():
-        chain = folds_chains.fold_packed(rows, packed, initial, keep_states)
+    if hasattr(cell, "fold_packed") and packed.rows.numel():
+        chain = cast(FoldsChains, cell).fold_packed(rows, packed, initial, keep_states)
     else:
         chain = fold_steps(cell, rows, packed, initial)
     ends = map_state(

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from treefold.fold._inference import lasting
+from treefold.fold.transfer import send
 from treefold.shapes import Int
 
 
@@ -24,10 +25,16 @@ class Level:
     num_waiting: int
     take: Int[Tensor, " rows"] | None
 
-    @property
-    def num_rows(self) -> int:
-        """Rows in play at this level."""
-        return 2 * self.num_pairs + self.num_waiting
+
+class TreeTables(NamedTuple):
+    """The trees of a plan without its pools: places are those in [leaves, nodes]."""
+
+    levels: Int[Tensor, " levels 2"]
+    """Each level's number of pairs, and the place from which on they are neighbours; -1 if they
+    are not, but the `children` of their nodes."""
+    children: Int[Tensor, " nodes 2"]
+    groups: Int[Tensor, " groups"]
+    """The root of each group; -1 for those without rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,62 +75,43 @@ class TreePlan:
         return self.num_groups - self.num_singles - self.root_groups.numel()
 
     @cached_property
-    @lasting
-    def empty_groups(self) -> Int[Tensor, " empty"]:
-        """The groups without rows."""
-        empty = torch.ones(self.num_groups, dtype=torch.bool, device=self.leaves.device)
-        empty[self.single_groups] = False
-        empty[self.root_groups] = False
-        return empty.nonzero().squeeze(1)
+    def tables(self) -> TreeTables:
+        """The same trees as three tensors, for compiled folds and for laws."""
+        with torch.inference_mode(False):  # for training too, wherever it is first asked for
+            device = self.leaves.device
+            pool = torch.arange(self.num_rows, device=device)
+            start, made, levels, met = 0, self.num_rows, [], [pool[:0].view(0, 2)]
+            for level in self.levels:
+                levels.append((level.num_pairs, start if level.take is None else -1))
+                rows = pool if level.take is None else pool.index_select(0, level.take)
+                end = 2 * level.num_pairs
+                met.append(rows[:end].view(-1, 2))
+                start, made = made, made + level.num_pairs
+                nodes = torch.arange(start, made, device=device)
+                waiting = rows[end : end + level.num_waiting]
+                pool = torch.cat([nodes, waiting]) if level.num_waiting else nodes
+            groups = torch.full((self.num_groups,), -1, device=device)
+            groups[self.single_groups] = torch.arange(
+                self.num_rows - self.single_groups.numel(), self.num_rows, device=device
+            )
+            groups[self.root_groups] = self.num_rows + self.root_nodes
+            numbers = torch.tensor(levels, dtype=torch.int64, device=device).view(-1, 2)
+            return TreeTables(numbers, torch.cat(met), groups)
 
-    @cached_property
-    @lasting
-    def group_places(self) -> Int[Tensor, " groups"]:
-        """The place of each group's root in [leaves, nodes]; -1 for those without rows."""
-        places = torch.full((self.num_groups,), -1, device=self.leaves.device)
-        first_single = self.num_rows - self.num_singles
-        places[self.single_groups] = torch.arange(first_single, self.num_rows, device=places.device)
-        places[self.root_groups] = self.num_rows + self.root_nodes
-        return places
-
-    @cached_property
-    @lasting
+    @property
     def children(self) -> Int[Tensor, " nodes 2"]:
         """Left and right child of each node, as places in [leaves, nodes].
 
         `i < num_rows` is leaf i, which is row `leaves[i]`; `num_rows + j` is node j.
         """
-        pool = torch.arange(self.num_rows, device=self.leaves.device)
-        made, met = self.num_rows, []
-        for level in self.levels:
-            rows = pool[: level.num_rows] if level.take is None else pool[level.take]
-            pairs, waiting = rows.split([2 * level.num_pairs, level.num_waiting])
-            met.append(pairs.view(-1, 2))
-            nodes = torch.arange(made, made + level.num_pairs, device=pool.device)
-            made += level.num_pairs
-            pool = torch.cat([nodes, waiting]) if level.num_waiting else nodes
-        return torch.cat(met) if met else self.leaves.new_zeros(0, 2)
-
-    @cached_property
-    @lasting
-    def starts_of_levels(self) -> Int[Tensor, " levels 2"]:
-        """Each level's number of pairs, and where they begin in [leaves, nodes].
-
-        They are neighbours from there on; -1 if they are not, but the `children` of their nodes.
-        """
-        made, start, rows = 0, 0, []
-        for level in self.levels:
-            rows.append((level.num_pairs, start if level.take is None else -1))
-            start = self.num_rows + made
-            made += level.num_pairs
-        return torch.tensor(rows, dtype=torch.int64, device=self.leaves.device).view(-1, 2)
+        return self.tables.children
 
     @classmethod
     def of_pairs(cls, num_pairs: int, device: torch.device | str = "cpu") -> "TreePlan":
         """Neighbouring rows meet, and that is all: nodes only, no groups."""
-        none = torch.zeros(0, dtype=torch.int64, device=device)
         leaves = torch.arange(2 * num_pairs, device=device)
         levels = (Level(num_pairs, 0, None),) if num_pairs else ()
+        none = leaves[:0]
         return cls(2 * num_pairs, 0, leaves, levels, none, none, none)
 
     @classmethod
@@ -136,29 +124,36 @@ class TreePlan:
         """
         num_nodes = len(comes_from_right)
         num_rows = num_nodes + bool(num_nodes)
-        levels, pairs = [], []
+        levels, counts, pairs = [], [], []
         for node, from_right in enumerate(comes_from_right):
             waiting = num_nodes - node - 1
             levels.append(Level(1, waiting, _first_two(2 + waiting, from_right, device)))
+            counts.append((1, -1))
             last = num_rows + node - 1 if node else 0
             pairs.append((node + 1, last) if from_right else (last, node + 1))
-        none, leaves = torch.arange(0, device=device), torch.arange(num_rows, device=device)
+        leaves = torch.arange(num_rows, device=device)
+        none = leaves[:0]
         plan = cls(num_rows, 0, leaves, tuple(levels), none, none, none)
         # Known already; going through the levels would take longer than folding them.
-        plan.__dict__["children"] = torch.tensor(pairs, device=device).view(-1, 2)
+        known = torch.tensor([counts, pairs], dtype=torch.int64, device=device).view(2, -1, 2)
+        plan.__dict__["tables"] = TreeTables(known[0], known[1], none)
         return plan
 
     def to(self, device: torch.device | str) -> "TreePlan":
-        """The same plan on another device."""
+        """The same plan on another device, with all that a fold looks up, in one transfer."""
+        takes = [level.take for level in self.levels if level.take is not None]
+        names = ("leaves", "single_groups", "root_groups", "root_nodes")
+        found = [*(getattr(self, name) for name in names), *self.tables]
+        sent = iter(send([*found, *takes], torch.device(device)))
+        tensors: dict[str, Any] = {name: next(sent) for name in names}
+        tables = TreeTables(next(sent), next(sent), next(sent))
         levels = tuple(
-            level if level.take is None else replace(level, take=level.take.to(device))
+            level if level.take is None else replace(level, take=next(sent))
             for level in self.levels
         )
-        tensors = {
-            name: getattr(self, name).to(device)
-            for name in ("leaves", "single_groups", "root_groups", "root_nodes")
-        }
-        return replace(self, levels=levels, **tensors)
+        plan = replace(self, levels=levels, **tensors)
+        plan.__dict__["tables"] = tables
+        return plan
 
     def __str__(self) -> str:
         return (
@@ -171,4 +166,5 @@ class TreePlan:
 def _first_two(num_rows: int, swapped: bool, device: torch.device | str) -> Tensor:
     """All rows as they lie, but the first two in exchange if they are `swapped`."""
     first = [1, 0] if swapped else [0, 1]
-    return torch.tensor([*first, *range(2, num_rows)], device=device)
+    with torch.inference_mode(False):
+        return torch.tensor([*first, *range(2, num_rows)], device=device)

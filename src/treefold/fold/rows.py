@@ -37,15 +37,15 @@ class TableRows:
 
     def take(self, index: Int[Tensor, " m"], is_permutation: bool = False) -> "TableRows":
         """Take `self[index]`; `is_permutation` promises that it names every row exactly once."""
-        return TableRows(self.table, self.rows[index], self.is_permutation and is_permutation)
+        rows = self.rows.index_select(0, index)
+        return TableRows(self.table, rows, self.is_permutation and is_permutation)
 
     def __len__(self) -> int:
         return self.rows.numel()
 
     def gathered(self) -> Shaped[Tensor, " n *feature"]:
         """The rows themselves."""
-        take = _permuted if self.is_permutation else _selected
-        return take(self.table, self.rows)
+        return _take(self.table, self.rows, self.is_permutation)
 
 
 Rows: TypeAlias = State | TableRows
@@ -54,12 +54,20 @@ Rows: TypeAlias = State | TableRows
 def num_rows(x: Rows) -> int:
     """The number of rows, checked to be the same in every tensor of the state."""
     if isinstance(x, TableRows):
-        return len(x)
+        return x.rows.numel()
+    if isinstance(x, Tensor) and x.dim():
+        return x.shape[0]
     counts = {tensor.shape[0] if tensor.dim() else None for tensor in tensors_of(x)}
     if len(counts) != 1 or None in counts:
         shapes = [tuple(tensor.shape) for tensor in tensors_of(x)]
         raise ValueError(f"the tensors of a state have shapes {shapes}; expected as many rows each")
     return counts.pop() or 0
+
+
+def require_rows(x: Rows, groups: Groups) -> None:
+    """Refuse rows that are more or fewer than those of the groups."""
+    if num_rows(x) != groups.num_rows:
+        raise ValueError(f"there are {num_rows(x)} rows, but the groups are for {groups.num_rows}")
 
 
 def take_rows(x: Rows, index: Int[Tensor, " m"], is_permutation: bool = False) -> State:
@@ -70,25 +78,19 @@ def take_rows(x: Rows, index: Int[Tensor, " m"], is_permutation: bool = False) -
     """
     if isinstance(x, TableRows):
         return x.take(index, is_permutation).gathered()
-    take = _permuted if is_permutation else _selected
-    return map_state(lambda tensor: take(tensor, index), x)
+    if isinstance(x, Tensor):
+        return _take(x, index, is_permutation)
+    return map_state(lambda tensor: _take(tensor, index, is_permutation), x)
 
 
-def _selected(tensor: Tensor, index: Tensor) -> Tensor:
-    return tensor.index_select(0, index)
+def _take(tensor: Tensor, order: Tensor, is_permutation: bool) -> Tensor:
+    """`tensor[order]`; of a permutation, as a copy to the places where rows go.
 
-
-def _permuted(tensor: Tensor, order: Tensor) -> Tensor:
-    """`tensor[order]`, as a copy to the places where rows go: the gradient of that is a gather."""
-    if not tensor.requires_grad:
+    The gradient of that is a gather.
+    """
+    if not (is_permutation and tensor.requires_grad):
         return tensor.index_select(0, order)
     numbers = torch.arange(order.numel(), device=order.device)
     places = torch.empty_like(order).scatter_(0, order, numbers)
     # All of the first is overwritten; `index_copy_`, which needs no copy of it, has no vmap.
     return tensor.detach().index_copy(0, places, tensor)
-
-
-def require_rows(x: Rows, groups: Groups) -> None:
-    """Refuse rows that are more or fewer than those of the groups."""
-    if num_rows(x) != groups.num_rows:
-        raise ValueError(f"there are {num_rows(x)} rows, but the groups are for {groups.num_rows}")

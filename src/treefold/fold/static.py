@@ -13,7 +13,8 @@ the live ones are spare: they merge copies of the first row, and nobody reads wh
 operator is applied at most 1.5 E + 3 L + 3 times for E rows and L levels.
 """
 
-from typing import Any, NamedTuple, cast
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,41 +27,37 @@ MAX_GROUP_SIZE = 1 << 16
 
 
 class StaticPlan(NamedTuple):
-    """Balanced trees over groups of rows, as index tensors of fixed length."""
+    """Balanced trees over groups of rows, as index tensors of fixed length.
+
+    Places are those in [rows, pairs, level 1, level 2, ...].
+    """
 
     sizes: Int[Tensor, " groups"]
-    rows: Int[Tensor, " slots"]
-    """The row in each slot; the left one of its two where it holds a pair."""
     pairs: Int[Tensor, " pairs 2"]
     """Rows that meet at the first, ragged level, then spare ones."""
-    pair_of: Int[Tensor, " slots"]
-    """The pair in each slot, where it holds one."""
-    is_pair: Bool[Tensor, " slots"]
-    num_live: Int[Tensor, " levels"]
-    """How many rows of each further level are live: the first ones."""
+    slots: Int[Tensor, " slots"]
+    """The place of the row or pair in each slot, then spare ones."""
     roots: Int[Tensor, " groups"]
-    """Each group's root, as a place in [slots, level 1, level 2, ...]; any place if it is empty."""
+    """The place of each group's root; any place if it is empty."""
+    is_live: list[Bool[Tensor, " rows"]]
+    """For the pairs, and for each further level: what merges two by two, and is not spare."""
     max_size: int
 
 
-class StaticLevel(NamedTuple):
-    """What one level of a static fold merges, and what it makes; rows that are not live are spare.
+class StaticTrees(NamedTuple):
+    """Nodes by their children. What is not live is spare, and has any children."""
 
-    Level 0 is the ragged one. The rows that level 1 merges are neighbours among the slots, those of
-    each further level are neighbours among what the level before has made.
-    """
-
-    left: State
-    right: State
-    made: State
-    is_live: Bool[Tensor, " rows"]
+    num_rows: int
+    children: Int[Tensor, " nodes 2"]
+    """Places in [rows, nodes]."""
+    is_live: Bool[Tensor, " nodes"]
 
 
 class StaticFold(NamedTuple):
-    """The groups of a static fold, and its levels on the way."""
+    """The groups of a static fold, and all states on the way: rows, then nodes."""
 
     groups: State
-    levels: list[StaticLevel]
+    states: State
 
 
 def plan_static(
@@ -69,73 +66,119 @@ def plan_static(
     """Plan the fold of row `i` into group `index[i]`, for at least one row in all.
 
     Rows of a group keep their order. A group of more than `max_size` rows is an error on a CPU;
-    where that cannot be raised without waiting for the device, its answer is NaN.
+    where that cannot be raised without waiting for the device, its answer is NaN, or an index out
+    of range if it is no floating-point number.
     """
-    device = index.device
+    if not torch.compiler.is_exporting():
+        made = _plan_unseen(index, num_groups, max_size)
+    else:  # for those who have no treefold
+        made = _plan(index, num_groups, max_size)
+        if index.device.type == "cpu" and not torch.onnx.is_in_onnx_export():
+            largest = made[0].max().item()
+            torch._check(largest <= max_size, lambda: f"a group has more than {max_size} rows")
+    sizes, pairs, slots, roots, *is_live = made
+    return StaticPlan(sizes, pairs, slots, roots, is_live, max_size)
+
+
+def fold_static(op: Monoid, x: State, plan: StaticPlan) -> StaticFold:
+    """Fold each group of rows of `x`; empty groups give the identity of `op`."""
+    spare = map_state(lambda rows: rows[:1].detach(), x)
+    met = op(*_neighbours(state_rows(x, plan.pairs.flatten())))
+    states = [x, met]
+    pool = state_rows(join_states(states), plan.slots)
+    for is_live in plan.is_live[1:]:
+        # Spare rows would grow without bound from level to level, and their gradients be NaN.
+        longer = map_state(partial(_padded, count=is_live.shape[0]), pool)
+        pool = op(*_neighbours(state_where(is_live, longer, spare)))
+        states.append(pool)
+    made = join_states(states)
+    found = state_rows(made, plan.roots)
+    if plan.sizes.device.type != "cpu" or torch.onnx.is_in_onnx_export():
+        found = map_state(lambda rows: _refused(rows, plan), found)
+    return StaticFold(state_where(plan.sizes > 0, found, identity_like(op, found)), made)
+
+
+def trees_of(plan: StaticPlan, num_rows: int) -> StaticTrees:
+    """The nodes of a static fold of so many rows."""
+    children, begin = [plan.pairs], num_rows
+    slots = _padded(plan.slots, plan.is_live[1].shape[0]) if plan.is_live[1:] else plan.slots
+    below, count = slots, plan.pairs.shape[0]
+    for is_live in plan.is_live[1:]:
+        children.append(_padded(below, is_live.shape[0]).view(-1, 2))
+        begin, count = begin + count, is_live.shape[0] // 2
+        below = torch.arange(count, device=slots.device) + begin
+    lefts = [is_live.view(-1, 2)[:, 0] for is_live in plan.is_live]
+    return StaticTrees(num_rows, torch.cat(children), torch.cat(lefts))
+
+
+def _plan(index: Tensor, num_groups: int, max_size: int) -> list[Tensor]:
+    device, num_rows = index.device, index.shape[0]
     order = stable_order(index)
-    sizes = _checked(_count(index, num_groups), max_size)
+    zeros = torch.zeros(num_groups, dtype=torch.int64, device=device)
+    sizes = zeros.scatter_add(0, index, torch.ones_like(index))
     starts = sizes.cumsum(0) - sizes
 
-    powers = torch.tensor([1 << level for level in range(_height(max_size) + 1)], device=device)
-    heights = (sizes.unsqueeze(1) > powers[:-1]).sum(1)
-    slots = torch.where(sizes > 0, powers[(heights - 1).clamp(min=0)], 0)
-    tallest = stable_order(-slots)
-    offsets = slots[tallest].cumsum(0) - slots[tallest]
+    height = max((max_size - 1).bit_length(), 1)
+    powers = torch.tensor([1 << level for level in range(height)], device=device)
+    levels = (sizes.unsqueeze(1) > powers[1:height]).sum(1)  # of the roots, above the slots
+    widths = torch.where(sizes > 0, powers[levels], 0)
+    tallest = stable_order(-widths)
+    offsets = widths[tallest].cumsum(0) - widths[tallest]
 
-    tree = _groups_of_slots(offsets, slots[tallest], _num_slots(index))
-    place = torch.arange(_num_slots(index), device=device) - offsets[tree]
-    group = tallest[tree]
-    size, width = sizes[group], slots[group]
+    # Two or more rows at every level: torch makes special cases of sizes 0 and 1.
+    counts = [num_rows // 2 + 1]
+    for _ in range(height - 2):
+        counts.append(counts[-1] // 2 + 1)
+    num_pairs, num_slots = counts[0], 2 * counts[0]
+    begins = torch.zeros(num_slots, dtype=torch.int64, device=device)
+    begins = begins.scatter_add(0, offsets, (widths[tallest] > 0).long())
+    group = tallest[(begins.cumsum(0) - 1).clamp(min=0)]
+    first = torch.zeros_like(offsets).scatter(0, tallest, offsets)
+    place = torch.arange(num_slots, device=device) - first[group]
+    size, width = sizes[group], widths[group]
     # Slot j of s holds the rows from floor(j n / s) to floor((j + 1) n / s): one or two of them.
     is_live, whole = place < width, width.clamp(min=1)
     low, high = place * size // whole, (place + 1) * size // whole
-    first = torch.where(is_live, starts[group] + low, 0)
+    row = torch.where(is_live, starts[group] + low, 0)
     is_pair = is_live & (high - low == 2)
-    pair_of = (is_pair.cumsum(0) - 1).clamp(min=0)
+    pair = (is_pair.cumsum(0) - 1).clamp(min=0)
+    left = torch.zeros(num_pairs + 1, dtype=torch.int64, device=device)
+    left = left.scatter(0, torch.where(is_pair, pair, num_pairs), row)[:num_pairs]
+    right = (left + 1).clamp(max=num_rows - 1)
+    slots = torch.where(is_pair, num_rows + pair, order[row])
 
-    num_pairs = index.shape[0] // 2 + 2
-    left = _scattered(first, torch.where(is_pair, pair_of, num_pairs), num_pairs)
-    right = (left + 1).clamp(max=index.shape[0] - 1)
-    levels = powers[1:-1]
-    return StaticPlan(
-        sizes=sizes,
-        rows=order[first],
-        pairs=order[torch.stack([left, right], 1)],
-        pair_of=pair_of,
-        is_pair=is_pair,
-        num_live=(slots.unsqueeze(1) // levels).sum(0),
-        roots=_roots(index, slots, tallest, offsets, heights, len(levels)),
-        max_size=max_size,
-    )
-
-
-def fold_static(op: Monoid, x: State, plan: StaticPlan) -> State:
-    """Fold each group of rows of `x`; empty groups give the identity of `op`."""
-    return fold_static_levels(op, x, plan).groups
+    places, begin = [slots[first]], num_rows + num_pairs
+    lives = [torch.arange(num_slots, device=device) < 2 * is_pair.sum()]
+    for level in range(1, height):
+        count = counts[level - 1]
+        places.append(begin + first // powers[level])
+        begin = begin + count
+        live = 2 * (widths // powers[level]).sum()
+        lives.append(torch.arange(2 * count, device=device) < live)
+    roots = torch.stack(places).gather(0, levels.unsqueeze(0)).squeeze(0)
+    return [sizes, order[torch.stack([left, right], 1)], slots, roots, *lives]
 
 
-def fold_static_levels(op: Monoid, x: State, plan: StaticPlan) -> StaticFold:
-    """Fold as `fold_static` does, and return every level as well."""
-    device = plan.sizes.device
-    spare = map_state(lambda rows: rows[:1].detach(), x)
-    left, right = (state_rows(x, plan.pairs[:, side]) for side in (0, 1))
-    met = op(left, right)
-    pool = state_where(plan.is_pair, state_rows(met, plan.pair_of), state_rows(x, plan.rows))
-    numbers = torch.arange(plan.pairs.shape[0], device=device)
-    levels = [StaticLevel(left, right, met, numbers < plan.is_pair.sum())]
-    made = [pool]
-    for number in range(plan.num_live.shape[0]):
-        count = _next_count(_length(pool))
-        is_live = torch.arange(count, device=device) < plan.num_live[number]
-        left, right = merging_neighbours(pool, count)
-        # Spare rows would grow without bound from level to level, and their gradients be NaN.
-        pool = op(state_where(is_live, left, spare), state_where(is_live, right, spare))
-        levels.append(StaticLevel(left, right, pool, is_live))
-        made.append(pool)
-    roots = state_rows(map_state(lambda *parts: torch.cat(parts), *made), plan.roots)
-    found = state_where(plan.sizes > 0, roots, identity_like(op, roots))
-    groups = map_state(lambda rows: _unanswered(rows, plan.sizes > plan.max_size), found)
-    return StaticFold(groups, levels)
+@torch.library.custom_op("treefold::plan_static", mutates_args=())
+def _plan_unseen(index: Tensor, num_groups: int, max_size: int) -> list[Tensor]:
+    """A plan that torch.compile does not look into; on a CPU, an error if a group is too large."""
+    made = _plan(index, num_groups, max_size)
+    largest = int(made[0].max()) if index.device.type == "cpu" and num_groups else 0
+    if largest > max_size:
+        raise ValueError(
+            f"a group has {largest} rows; this fold was recorded for at most {max_size}: set a "
+            "larger `max_num_elements` before compiling or exporting"
+        )
+    return made
+
+
+_plan_unseen.register_fake(_plan)
+
+
+@_plan_unseen.register_vmap
+def _(info: Any, in_dims: Any, index: Tensor, num_groups: int, max_size: int) -> Any:
+    made = [_plan_unseen(each, num_groups, max_size) for each in index.unbind(in_dims[0])]
+    return [torch.stack(parts) for parts in zip(*made, strict=True)], [0] * len(made[0])
 
 
 def stable_order(values: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
@@ -148,80 +191,34 @@ def stable_order(values: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
     return torch.sort(values * count + numbers).indices
 
 
-def _height(max_size: int) -> int:
-    """The height of the tallest tree, at least 1: ceil(log2 max_size)."""
-    return max((max_size - 1).bit_length(), 1)
-
-
-def _num_slots(index: Tensor) -> int:
-    # Two or more at every level: torch makes special cases of sizes 0 and 1.
-    return index.shape[0] + 2
-
-
-def _next_count(count: int) -> int:
-    return count // 2 + 1
-
-
-def _count(index: Tensor, num_groups: int) -> Tensor:
-    zeros = torch.zeros(num_groups, dtype=torch.int64, device=index.device)
-    return zeros.scatter_add(0, index, torch.ones_like(index))
-
-
-def _groups_of_slots(offsets: Tensor, widths: Tensor, num_slots: int) -> Tensor:
-    """The tree that each slot is of, counted from the tallest; any tree for spare slots."""
-    begins = torch.zeros(num_slots, dtype=torch.int64, device=offsets.device)
-    begins = begins.scatter_add(0, offsets, (widths > 0).long())
-    return (begins.cumsum(0) - 1).clamp(min=0)
-
-
-def _scattered(values: Tensor, places: Tensor, count: int) -> Tensor:
-    """Values at their places below `count`; all others go nowhere."""
-    out = torch.zeros(count + 1, dtype=values.dtype, device=values.device)
-    return out.scatter(0, places, values)[:count]
-
-
-def _roots(
-    index: Tensor, slots: Tensor, tallest: Tensor, offsets: Tensor, heights: Tensor, levels: int
-) -> Tensor:
-    """A group of 2^k slots ends at level k, `offset / 2^k` rows from the start of that level."""
-    counts = [_num_slots(index)]
-    for _ in range(levels):
-        counts.append(_next_count(counts[-1]))
-    begins, total = [], 0
-    for count in counts:
-        begins.append(torch.full((), total, dtype=torch.int64, device=index.device))
-        total = total + count
-    found = torch.stack(begins)[(heights - 1).clamp(min=0)]
-    first = torch.zeros_like(offsets).scatter(0, tallest, offsets)
-    return found + first // slots.clamp(min=1)
-
-
-def _length(state: State) -> int:
-    return state.shape[0] if isinstance(state, Tensor) else _length(state[0])
-
-
 def state_rows(state: State, index: Int[Tensor, " m"]) -> State:
     """The rows of a state at `index`."""
     return map_state(lambda rows: rows.index_select(0, index), state)
 
 
+def join_states(states: list[State]) -> State:
+    """All rows of all states, one state after the other."""
+    return map_state(lambda *parts: torch.cat(parts), *states)
+
+
 def state_where(condition: Bool[Tensor, " n"], one: State, other: State) -> State:
     """Row by row, one state or the other."""
     return map_state(
-        lambda one, other: torch.where(_like(condition, one), one, other.to(one.dtype)), one, other
+        lambda one, other: torch.where(mask_like(condition, one), one, other.to(one.dtype)),
+        one,
+        other,
     )
 
 
-def _like(mask: Tensor, rows: Tensor) -> Tensor:
+def mask_like(mask: Bool[Tensor, " n"], rows: Tensor) -> Tensor:
     """The mask with as many axes as the rows."""
     return mask.reshape(-1, *(1 for _ in rows.shape[1:]))
 
 
-def merging_neighbours(pool: State, count: int) -> tuple[State, State]:
-    """The first `count` pairs of neighbours; the last may be of rows that are not there, zeros."""
-    # Slices with a step: torch.export cannot prove that views as pairs fit.
-    longer = map_state(lambda rows: _padded(rows, 2 * count), pool)
-    return map_state(lambda p: p[:-1:2], longer), map_state(lambda p: p[1::2], longer)
+def _neighbours(rows: State) -> tuple[State, State]:
+    """The rows at even places, and those at odd ones."""
+    pairs = map_state(lambda part: part.unflatten(0, (part.shape[0] // 2, 2)), rows)
+    return map_state(lambda part: part[:, 0], pairs), map_state(lambda part: part[:, 1], pairs)
 
 
 def _padded(rows: Tensor, count: int) -> Tensor:
@@ -229,35 +226,10 @@ def _padded(rows: Tensor, count: int) -> Tensor:
     return nn.functional.pad(rows, (*(0, 0) * (rows.dim() - 1), 0, count - rows.shape[0]))
 
 
-def _unanswered(rows: Tensor, too_large: Tensor) -> Tensor:
-    if not (rows.is_floating_point() or rows.is_complex()):
-        return rows
-    return rows.masked_fill(_like(too_large, rows), torch.nan)
-
-
-def _checked(sizes: Tensor, max_size: int) -> Tensor:
-    """The sizes, refused while the fold runs if one is larger than `max_size`."""
-    if torch.onnx.is_in_onnx_export():
-        return sizes
-    return cast(Tensor, refuse_large_groups(sizes, max_size))
-
-
-@torch.library.custom_op("treefold::refuse_large_groups", mutates_args=())
-def refuse_large_groups(sizes: Tensor, max_size: int) -> Tensor:
-    """A copy of the sizes; on a CPU, an error if one is too large."""
-    if sizes.device.type == "cpu" and sizes.numel() and int(sizes.max()) > max_size:
-        raise ValueError(
-            f"a group has {int(sizes.max())} rows; this fold was recorded for at most {max_size}: "
-            "set a larger `max_num_elements` before compiling or exporting"
-        )
-    return sizes.clone()
-
-
-@refuse_large_groups.register_vmap
-def _(info: Any, in_dims: tuple[int | None, None], sizes: Tensor, max_size: int) -> Any:
-    return refuse_large_groups(sizes, max_size), in_dims[0]
-
-
-@refuse_large_groups.register_fake
-def _(sizes: Tensor, max_size: int) -> Any:
-    return torch.empty_like(sizes)
+def _refused(found: Tensor, plan: StaticPlan) -> Tensor:
+    """The groups without those that are too large, whose sizes nobody may read."""
+    too_large = plan.sizes > plan.max_size
+    if torch.onnx.is_in_onnx_export() or not (found.is_floating_point() or found.is_complex()):
+        places = torch.arange(found.shape[0], device=found.device)
+        return found.index_select(0, torch.where(too_large, found.shape[0], places))
+    return found.masked_fill(mask_like(too_large, found), float("nan"))

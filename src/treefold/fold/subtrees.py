@@ -17,10 +17,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from treefold.fold._inference import lasting
 from treefold.fold.plan import TreePlan
-from treefold.fold.plan_balanced import Parts, plan_within, tree_heights
-from treefold.fold.plan_builder import PlanBuilder
+from treefold.fold.plan_balanced import Parts, plan_balanced, tree_heights
+from treefold.fold.plan_ragged import PlanBuilder
 from treefold.shapes import Bool, Int
 
 
@@ -38,26 +37,22 @@ class Subtrees:
     """Which run of rows each belongs to; ascending, and in the order of rows within a run."""
 
     @cached_property
-    @lasting
     def shifts(self) -> Int[Tensor, " parts"]:
         """The height of the whole tree: it has 2^shift slots."""
-        return slot_levels(self.totals)
+        return _slot_levels(self.totals)
 
     @cached_property
-    @lasting
     def first_rows(self) -> Int[Tensor, " parts"]:
         """The first row of each, counted from the first row of its tree."""
         second_half = (self.heights < 0) & (self.places % 2 == 1)
         return _rows_before(self.first_slots, self.totals, self.shifts) + second_half
 
     @cached_property
-    @lasting
     def first_slots(self) -> Int[Tensor, " parts"]:
         """The first slot of each."""
         return torch.where(self.heights < 0, self.places >> 1, self.places << self.heights.clamp(0))
 
     @cached_property
-    @lasting
     def sizes(self) -> Int[Tensor, " parts"]:
         """The number of rows of each."""
         end = self.first_slots + (1 << self.heights.clamp(0))
@@ -75,7 +70,8 @@ class Subtrees:
     def plan(self) -> TreePlan:
         """Fold the rows of each subtree to one row; its rows are consecutive, and all are here."""
         heights = torch.where(self.sizes > 1, self.heights + 1, 0)
-        return plan_within(self.sizes, heights, Parts(self.totals, self.shifts, self.first_slots))
+        parts = Parts(heights, self.totals, self.shifts, self.first_slots)
+        return plan_balanced(self.sizes, parts)
 
 
 def cut_trees(
@@ -84,7 +80,7 @@ def cut_trees(
     """The largest subtrees that cover the rows `low` to `high - 1` of trees over `totals` rows."""
     runs = (high > low).nonzero().squeeze(1)
     totals, low, high = totals[runs], low[runs], high[runs]
-    shifts = slot_levels(totals)
+    shifts = _slot_levels(totals)
     begin = (low << shifts) + totals - 1
     first = begin // totals  # the first slot that begins at `low` or later
     last = (((high + 1) << shifts) - 1) // totals  # slots before this one end at `high` or earlier
@@ -137,7 +133,7 @@ def plan_joining(parts: Subtrees, groups: Int[Tensor, " parts"], num_groups: int
     return plan.build()
 
 
-def slot_levels(totals: Int[Tensor, " trees"]) -> Int[Tensor, " trees"]:
+def _slot_levels(totals: Int[Tensor, " trees"]) -> Int[Tensor, " trees"]:
     """The k of a tree's 2^k slots."""
     return (tree_heights(totals) - 1).clamp(min=0)
 

@@ -10,12 +10,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from treefold.algebra import Monoid, State, identity_like, map_state
+from treefold.algebra import Monoid, State, identity_like
 from treefold.fold.groups import Groups
 from treefold.fold.plan import TreePlan
-from treefold.fold.static import StaticFold, StaticLevel, state_rows, state_where
-from treefold.fold.static_triples import StaticTriples
-from treefold.shapes import Bool, Int
+from treefold.fold.static import (
+    StaticFold,
+    StaticTrees,
+    join_states,
+    state_rows,
+    state_where,
+)
+from treefold.shapes import Int
 
 SPARE = 2
 """Pairs at the end of every level that nobody reads: of rows at place 0."""
@@ -30,83 +35,58 @@ class SuppliedPlan(NamedTuple):
     leaves: Int[Tensor, " n"]
     levels: tuple[tuple[Int[Tensor, " pairs 2"], Int[Tensor, " waiting"]], ...]
     """Pairs and waiting rows of each level, as places in the pool [made, waiting] before it."""
-    children: Int[Tensor, " nodes 2"]
-    is_live: Bool[Tensor, " nodes"]
     roots: Int[Tensor, " groups"]
     """Each group's root; any place if it is empty."""
+    trees: StaticTrees
 
 
 def supply(plan: TreePlan, groups: Groups) -> SuppliedPlan:
     """Put a plan over these groups into that form."""
-    device = groups.sizes.device
-    num_levels = -(-max(plan.depth, 1) // LEVELS_AT_ONCE) * LEVELS_AT_ONCE
+    num_rows, device = plan.num_rows, groups.sizes.device
     levels: list[tuple[Tensor, Tensor]] = []
     counts: list[int] = []
-    before = 0
     for level in plan.levels:
-        take = torch.arange(level.num_rows, device=device) if level.take is None else level.take
-        # The pool has spare nodes between what was made and what waits.
-        take = torch.where(take >= before, take + SPARE, take) if counts else take
+        num_taken = 2 * level.num_pairs + level.num_waiting
+        take = torch.arange(num_taken, device=device) if level.take is None else level.take
+        if counts:  # spare nodes are between what was made and what waits
+            take = torch.where(take >= counts[-1], take + SPARE, take)
         pairs, waiting = take.split([2 * level.num_pairs, level.num_waiting])
         levels.append((_longer(pairs, 2 * SPARE).view(-1, 2), _longer(waiting, SPARE)))
-        before = level.num_pairs
-        counts.append(before)
-    nothing = torch.zeros(0, dtype=torch.int64, device=device)
-    for _ in range(num_levels - len(levels)):
-        levels.append((_longer(nothing, 2 * SPARE).view(-1, 2), _longer(nothing, SPARE)))
-        counts.append(0)
+        counts.append(level.num_pairs)
+    num_missing = -max(len(levels), 1) % LEVELS_AT_ONCE + (not levels)
+    for _ in range(num_missing):
+        none = plan.leaves[:0]
+        levels.append((_longer(none, 2 * SPARE).view(-1, 2), _longer(none, SPARE)))
+    counts += [0] * num_missing
 
-    each = torch.tensor(counts, device=device)
-    number = torch.repeat_interleave(each)  # the level of each node
+    number = torch.repeat_interleave(torch.tensor(counts, device=device))  # each node's level
     is_live = torch.cat([torch.arange(n + SPARE, device=device) < n for n in counts])
-    places = torch.cat(
-        [
-            torch.arange(plan.num_rows, device=device),
-            plan.num_rows + torch.arange(len(number), device=device) + SPARE * number,
-        ]
-    )
+    places = torch.arange(num_rows + len(number), device=device)
+    places[num_rows:] += SPARE * number
     children = torch.zeros(len(is_live), 2, dtype=torch.int64, device=device)
     children[is_live] = places[plan.children]
     roots = torch.zeros_like(groups.sizes)
-    roots[plan.root_groups] = places[plan.num_rows + plan.root_nodes]
-    singles = torch.arange(plan.num_rows - plan.num_singles, plan.num_rows, device=device)
-    roots[plan.single_groups] = singles
-    leaves = groups.order[plan.leaves]
-    return SuppliedPlan(groups.sizes, leaves, tuple(levels), children, is_live, roots)
+    roots[plan.root_groups] = places[num_rows + plan.root_nodes]
+    num_singles = plan.single_groups.numel()
+    roots[plan.single_groups] = places[num_rows - num_singles : num_rows]
+    trees = StaticTrees(num_rows, children, is_live)
+    return SuppliedPlan(groups.sizes, groups.order[plan.leaves], tuple(levels), roots, trees)
 
 
 def fold_supplied(op: Monoid, x: State, plan: SuppliedPlan) -> StaticFold:
-    """Fold each group of rows of `x`; empty groups give the identity of `op`."""
-    pool = leaves = state_rows(x, plan.leaves)
-    made = []
+    """Fold each group of rows of `x`; empty groups give the identity of `op`.
+
+    The states are leaves, then nodes.
+    """
+    pool = state_rows(x, plan.leaves)
+    states = [pool]
     for pairs, waiting in plan.levels:
-        made.append(op(state_rows(pool, pairs[:, 0]), state_rows(pool, pairs[:, 1])))
-        pool = _cat([made[-1], state_rows(pool, waiting)])
-    nodes = _cat(made)
-    states = _cat([leaves, nodes])
-    left, right = (state_rows(states, plan.children[:, side]) for side in (0, 1))
-    roots = state_rows(states, plan.roots)
-    groups = state_where(plan.sizes > 0, roots, identity_like(op, roots))
-    return StaticFold(groups, [StaticLevel(left, right, nodes, plan.is_live)])
-
-
-def supplied_triples(plan: SuppliedPlan, fold: StaticFold) -> StaticTriples:
-    """All nodes with their children's children."""
-    first = plan.leaves.shape[0]
-    (level,) = fold.levels
-    is_node = (plan.children >= first) & plan.is_live.unsqueeze(1)
-    below = (plan.children - first).clamp(min=0)
-    of_left, of_right = (
-        (state_rows(level.left, below[:, side]), state_rows(level.right, below[:, side]))
-        for side in (0, 1)
-    )
-    masks = is_node[:, 0], is_node[:, 1]
-    return StaticTriples(level.left, level.right, of_left, of_right, *masks)
+        states.append(op(state_rows(pool, pairs[:, 0]), state_rows(pool, pairs[:, 1])))
+        pool = join_states([states[-1], state_rows(pool, waiting)])
+    made = join_states(states)
+    roots = state_rows(made, plan.roots)
+    return StaticFold(state_where(plan.sizes > 0, roots, identity_like(op, roots)), made)
 
 
 def _longer(places: Tensor, by: int) -> Tensor:
     return torch.cat([places, places.new_zeros(by)])
-
-
-def _cat(states: list[State]) -> State:
-    return map_state(lambda *parts: torch.cat(parts), *states)

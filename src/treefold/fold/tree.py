@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid, State, identity_like, map_state, require_no_owner, tensors_of
-from treefold.fold.plan import TreePlan
-from treefold.fold.rows import Rows, num_rows, take_rows
+from treefold.fold.plan import Level, TreePlan
+from treefold.fold.rows import Rows, TableRows, num_rows, take_rows
 
 BinaryFunction: TypeAlias = Callable[[State, State], State]
 
@@ -44,15 +44,16 @@ def tree_reduce(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> State:
     `op` is a function, a module or an exact monoid; `x` is a tensor `[n, *feature]`, a tuple of
     tensors where the operator's states are tuples, or `TableRows` where rows repeat.
     """
-    _require_rows(x, plan)
     # For every batch of a training, `isinstance` with a protocol is too slow.
-    if hasattr(op, "reduce_tree"):
-        return cast(ReducesTrees, op).reduce_tree(x, plan)
-    return tree_fold(op, x, plan).groups
+    if not hasattr(op, "reduce_tree"):
+        return tree_fold(op, x, plan).groups
+    if (x.rows.shape[0] if isinstance(x, TableRows) else num_rows(x)) != plan.num_rows:
+        _require_rows(x, plan)
+    return cast(ReducesTrees, op).reduce_tree(x, plan)
 
 
 def tree_fold(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> Fold:
-    """Fold as `tree_reduce` does, and give every node of the trees as well."""
+    """Fold as `tree_reduce` does, and return every node of the trees as well."""
     _require_rows(x, plan)
     if hasattr(op, "fold_tree"):
         return cast(FoldsTrees, op).fold_tree(x, plan)
@@ -70,13 +71,11 @@ def fold_levels(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> Fold:
 def fold_nodes(op: Monoid | BinaryFunction, leaves: State, plan: TreePlan) -> State:
     """Every node of the trees over `leaves`, which are already in the order of the plan."""
     if not plan.levels:  # modules get their (zero) gradients even if nothing meets
-        return op(_first(leaves, 0), _first(leaves, 0))
+        return op(*_meeting(leaves, Level(0, 0, None))[:2])
     pool, made = leaves, []
     for level in plan.levels:
-        take = level.take
-        rows = _first(pool, level.num_rows) if take is None else take_rows(pool, take)
-        pairs, waiting = _split(rows, [2 * level.num_pairs, level.num_waiting])
-        left, right = _neighbours(pairs)
+        rows = pool if level.take is None else take_rows(pool, level.take)
+        left, right, waiting = _meeting(rows, level)
         made.append(op(left, right))
         if len(made) == 1:
             _require_closed(op, left, made[0])
@@ -98,14 +97,12 @@ def collect_groups(
             f"{plan.num_empty} of {plan.num_groups} groups are empty and {op!r} has no identity; "
             "give an operator with an `identity`, or leave empty groups out"
         )
-    return map_state(
-        lambda out, single, root: out.index_copy(
-            0, plan.single_groups, single.to(out.dtype)
-        ).index_copy(0, plan.root_groups, root),
-        blank,
-        singles,
-        roots,
-    )
+
+    def collected(out: Tensor, single: Tensor, root: Tensor) -> Tensor:
+        out = out.index_copy(0, plan.single_groups, single.to(out.dtype))
+        return out.index_copy(0, plan.root_groups, root)
+
+    return map_state(collected, blank, singles, roots)
 
 
 def _require_rows(x: Rows, plan: TreePlan) -> None:
@@ -124,25 +121,18 @@ def _require_closed(op: Monoid | BinaryFunction, given: State, made: State) -> N
         )
 
 
-def _first(state: State, count: int) -> State:
-    return map_state(lambda rows: rows[:count] if rows.shape[0] != count else rows, state)
-
-
-def _split(state: State, counts: list[int]) -> tuple[State, State]:
-    parts = [rows.split(counts) for rows in tensors_of(state)]
-    return _like(state, [part[0] for part in parts]), _like(state, [part[1] for part in parts])
-
-
-def _neighbours(state: State) -> tuple[State, State]:
-    parts = [
-        rows.view(rows.shape[0] // 2, 2, *rows.shape[1:]).unbind(1) for rows in tensors_of(state)
-    ]
-    return _like(state, [part[0] for part in parts]), _like(state, [part[1] for part in parts])
-
-
-def _like(state: State, tensors: list[Tensor]) -> State:
-    remaining = iter(tensors)
-    return map_state(lambda _: next(remaining), state)
+def _meeting(state: State, level: Level) -> tuple[State, State, State]:
+    """The left and the right rows of a level's pairs, and the rows that wait."""
+    if isinstance(state, tuple):
+        columns = zip(*(_meeting(part, level) for part in state), strict=True)
+        left, right, waiting = columns
+        return left, right, waiting
+    count = 2 * level.num_pairs
+    used = count + level.num_waiting
+    # What is behind are roots of groups. Gradients of parts of a split come back in one piece.
+    pairs, waiting, _ = state.split([count, level.num_waiting, state.shape[0] - used])
+    left, right = pairs.view(level.num_pairs, 2, *state.shape[1:]).unbind(1)
+    return left, right, waiting
 
 
 def _cat(states: list[State]) -> State:

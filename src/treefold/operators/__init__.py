@@ -4,19 +4,22 @@ from collections.abc import Callable
 
 from treefold.operators.bijection import CouplingFlow
 from treefold.operators.binary_gru import BinaryGRU
-from treefold.operators.binary_gru_loops import kernels_in_use
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
 from treefold.operators.engine.building import CannotBuild, compile_kernels
+from treefold.operators.engine.operations import is_small, kernels_in_use, one_thread, release
 from treefold.operators.finite_counters import FiniteCounters, WholeCounters
 from treefold.operators.finite_selection import FiniteSelection
 from treefold.operators.gated_selection import GatedSelection
-from treefold.operators.operator import HALF_TYPES, Operator, reset_parts
+from treefold.operators.operator import Operator, reset_parts
 from treefold.operators.recurrent import RecurrentCell, RecurrentGRU, RecurrentLSTM
-from treefold.operators.small_folds import is_small, one_thread
 from treefold.operators.symmetrized import Symmetrized
-from treefold.operators.transforms import are_transforms_active, autocast_device, is_traced
-from treefold.operators.workspace import release
+from treefold.operators.transforms import (
+    HALF_TYPES,
+    are_transforms_active,
+    autocast_device,
+    is_traced,
+)
 
 OPERATORS: dict[str, Callable[..., Operator]] = {
     "binary-gru": BinaryGRU,

@@ -6,7 +6,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from treefold.algebra import Max, Min, Monoid, State, Sum
+from treefold.algebra import Max, Min, Monoid, State, Sum, identity_like
 from treefold.fold import (
     Fold,
     Rows,
@@ -19,8 +19,8 @@ from treefold.fold import (
     take_rows,
 )
 from treefold.operators.bijection import CouplingFlow
-from treefold.operators.operator import HALF_TYPES, Operator
-from treefold.operators.transforms import autocast_device
+from treefold.operators.operator import Operator
+from treefold.operators.transforms import HALF_TYPES, autocast_device
 from treefold.shapes import Float
 
 
@@ -58,6 +58,7 @@ class Conjugated(Operator):
                 "Max(bottom=-4.0), which bounds no row)"
             )
         self.monoid = monoid
+        self._selecting = _Selecting(monoid)
         self.bijection = bijection
 
     @classmethod
@@ -73,9 +74,8 @@ class Conjugated(Operator):
     @property
     def identity(self) -> Tensor:  # type: ignore[override]
         """φ⁻¹(e): what an empty group gives."""
-        bottom = cast(Tensor, self.monoid.identity)
         like = next(self.bijection.parameters(), torch.zeros(()))
-        return self._decode(bottom.to(like).expand(self.channels))
+        return self._decode(cast(Tensor, identity_like(self.monoid, like.new_empty(self.channels))))
 
     def forward(
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
@@ -93,6 +93,19 @@ class Conjugated(Operator):
 
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Encode each row once, fold there, decode: no bijection at the levels between."""
+        leaves, inside = self._inside(x, plan)
+        nodes = self._outside(leaves, inside)
+        return Fold(collect_groups(self, leaves, nodes, plan), nodes)
+
+    def reduce_tree(self, x: Rows, plan: TreePlan) -> Tensor:
+        """The groups of `fold_tree`: of all nodes, roots alone are decoded."""
+        leaves, inside = self._inside(x, plan)
+        roots = self._outside(leaves, take_rows(inside, plan.root_nodes))
+        numbers = torch.arange(len(roots), device=roots.device)
+        return cast(Tensor, collect_groups(self, leaves, roots, replace(plan, root_nodes=numbers)))
+
+    def _inside(self, x: Rows, plan: TreePlan) -> tuple[Tensor, State]:
+        """Leaves, and nodes as encodings; where those select, each with the leaf that it is."""
         encoded: Rows
         if isinstance(x, TableRows):
             encoded = replace(x, table=self._encode(x.table))
@@ -101,23 +114,35 @@ class Conjugated(Operator):
         inside, leaves = (
             cast(Tensor, take_rows(each, plan.leaves, is_permutation=True)) for each in (encoded, x)
         )
-        if self._selects:
-            nodes = self._fold_selecting(leaves, inside, plan)
-        else:
-            nodes = self._decode(cast(Tensor, fold_nodes(self.monoid, inside, plan)))
-        return Fold(collect_groups(self, leaves, nodes, plan), nodes)
+        if not self._selects:
+            return leaves, fold_nodes(self.monoid, inside, plan)
+        places = torch.arange(len(leaves), device=leaves.device)
+        places = places.view(-1, *[1] * (leaves.dim() - 1)).expand(*leaves.shape[:-1], 1)
+        return leaves, fold_nodes(self._selecting, (inside, places), plan)
+
+    def _outside(self, leaves: Tensor, inside: State) -> Tensor:
+        """Nodes decoded; those whose encoding is that of one leaf are this leaf."""
+        if not self._selects:
+            return self._decode(cast(Tensor, inside))
+        both, leaf = cast(tuple[Tensor, Tensor], inside)
+        made = self._decode(both)
+        if not len(leaves):
+            return made
+        one = torch.take_along_dim(leaves, leaf.clamp(min=0), 0)
+        return torch.where(leaf >= 0, one.to(made.dtype), made)
 
     def reduce_static(self, x: Tensor, plan: StaticPlan) -> Tensor:
         """The same over a static plan."""
         encoded = self._encode(x)
         if not self._selects:
-            return self._decode(cast(Tensor, fold_static(self.monoid, encoded, plan)))
+            return self._decode(cast(Tensor, fold_static(self.monoid, encoded, plan).groups))
         places = torch.arange(x.shape[0], device=x.device)
         places = places.view(-1, *[1] * (x.dim() - 1)).expand(*x.shape[:-1], 1)
-        selecting = _Selecting(self.monoid)
-        both, leaf = cast(tuple[Tensor, Tensor], fold_static(selecting, (encoded, places), plan))
+        found = fold_static(self._selecting, (encoded, places), plan).groups
+        both, leaf = cast(tuple[Tensor, Tensor], found)
         made = self._decode(both)
-        one = torch.take_along_dim(x, leaf.clamp(min=0), 0)
+        # `take_along_dim` would fix the number of rows in torch.export.
+        one = x.gather(0, leaf.clamp(min=0).expand(*made.shape))
         # What `made` says of groups that are too large holds for leaves as well.
         leaf = leaf.masked_fill(both.isnan().any(-1, keepdim=True), -1)
         return torch.where(leaf >= 0, one.to(made.dtype), made)
@@ -126,18 +151,6 @@ class Conjugated(Operator):
     def _selects(self) -> bool:
         """Each number of the result is one of the two given."""
         return isinstance(self.monoid, Max | Min)
-
-    def _fold_selecting(self, leaves: Tensor, encoded: Tensor, plan: TreePlan) -> Tensor:
-        """The nodes; those whose encoding is that of one leaf are this leaf."""
-        places = torch.arange(len(leaves), device=leaves.device)
-        places = places.view(-1, *[1] * (leaves.dim() - 1)).expand(*leaves.shape[:-1], 1)
-        inside = fold_nodes(_Selecting(self.monoid), (encoded, places), plan)
-        both, leaf = cast(tuple[Tensor, Tensor], inside)
-        made = self._decode(both)
-        if not len(leaves):
-            return made
-        one = torch.take_along_dim(leaves, leaf.clamp(min=0), 0)
-        return torch.where(leaf >= 0, one.to(made.dtype), made)
 
     def _combine(self, a: Tensor, b: Tensor) -> Tensor:
         return cast(Tensor, self.monoid(a, b))

@@ -167,8 +167,8 @@ class FiniteCounters(Operator):
             places = among.nonzero().squeeze(1)
             made = reduce([share.index_select(-1, places) for share in own], total)
             for i, share in enumerate(made):
-                blank = share.new_full((len(sizes), self.num_each), float(i == 0))
-                columns.append(blank.index_copy(1, places, share))
+                blank = share.new_full((*share.shape[:-1], self.num_each), float(i == 0))
+                columns.append(blank.index_copy(-1, places, share))
         return self._joined(columns, columns[0])
 
     def _added(self, x: TableRows, sizes: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from treefold.operators.operator import Operator
 from treefold.shapes import Float
 
+WITHOUT_FLOAT64 = ("mps",)
 _LARGEST = 8.0
 """Weights are cut off here before they become whole numbers."""
 
@@ -97,7 +98,7 @@ class FiniteSelection(Operator):
     def _merge_codes(self, a: Tensor, b: Tensor) -> Tensor:
         """Merge in whole numbers; float64 holds them all without rounding."""
         one = 2.0**self.fraction_bits
-        x, y = _signs(a).double(), _signs(b).double()
+        x, y = _wide(_signs(a)), _wide(_signs(b))
         weight, bias = self._whole(self.hidden.weight), self._whole(self.hidden.bias)
         x_first, x_second = F.linear(x, weight, bias).chunk(2, -1)
         y_first, y_second = F.linear(y, weight, bias).chunk(2, -1)
@@ -109,7 +110,7 @@ class FiniteSelection(Operator):
         keep, new = keep + own[1] * (x * y), new + own[2] * (x + y) + own[3] * (x * y)
         # Where the gate is undecided, the larger of both: exchanging them must change nothing.
         chosen = torch.where(select > 0, x, torch.where(select < 0, y, torch.maximum(x, y)))
-        return torch.where(keep >= 0, chosen, _signs(new)).to(a.dtype)
+        return torch.where(keep >= 0, chosen, _signs(new)).to(a.dtype).to(a.device)
 
     def _merge_numbers(self, a: Tensor, b: Tensor) -> Tensor:
         x, y = self._number(a), self._number(b)
@@ -153,11 +154,16 @@ class FiniteSelection(Operator):
         if not self.hard:
             return weight
         fixed = self._whole(weight) * 2.0**-self.fraction_bits
-        return weight + (fixed.to(weight.dtype) - weight).detach()
+        return weight + (fixed.to(weight.dtype).to(weight.device) - weight).detach()
 
     def _whole(self, weight: Tensor) -> Tensor:
         """A weight as a whole number of 2^-fraction_bits."""
-        return (weight.double().clamp(-_LARGEST, _LARGEST) * 2.0**self.fraction_bits).round()
+        return (_wide(weight).clamp(-_LARGEST, _LARGEST) * 2.0**self.fraction_bits).round()
+
+
+def _wide(x: Tensor) -> Tensor:
+    """In float64, on the host if the device has none."""
+    return (x.cpu() if x.device.type in WITHOUT_FLOAT64 else x).double()
 
 
 def _signs(x: Tensor) -> Tensor:

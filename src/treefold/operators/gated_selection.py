@@ -1,10 +1,15 @@
 """Gated selection: each channel is copied from one of the arguments, or newly written."""
 
-from torch import Tensor, nn
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
 
-from treefold.fold import Fold, Rows, TableRows, TreePlan, fold_levels
-from treefold.operators.engine.folding import can_fold, fold
-from treefold.operators.gated_selection_fold import GATED_SELECTION, combine, stretched_gate
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from treefold.fold import Fold, Rows, TreePlan
+from treefold.operators.engine.folding import Parameters, TreeFold
 from treefold.operators.operator import Operator
 from treefold.shapes import Float
 
@@ -47,26 +52,66 @@ class GatedSelection(Operator):
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
     ) -> Float[Tensor, " *n channels"]:
         """Combine `a` and `b`, row by row."""
-        return combine(a, b, self._parameters_of_fold(), (self.stretch,))
+        return _FOLD.combined(self, a, b, self._parameters_of_fold(), self.stretch)
 
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Fold every group: the same as `fold_levels(self, x, plan)`, faster where it can be."""
-        rows, parameters = x.table if isinstance(x, TableRows) else x, self._parameters_of_fold()
-        if not isinstance(rows, Tensor) or not can_fold(rows, [*parameters, self.identity]):
-            return fold_levels(self, x, plan)
-        if rows.shape[-1] != self.channels:
-            raise ValueError(
-                f"rows have shape {tuple(rows.shape)}; expected [n, ..., {self.channels}]"
-            )
-        folded = fold(GATED_SELECTION, x, plan, self.identity, parameters, self.stretch)
-        return Fold(*folded)
+        return _FOLD.fold(self, x, plan, self._parameters_of_fold(), self.stretch)
 
-    def _parameters_of_fold(self) -> list[Tensor | None]:
+    def _parameters_of_fold(self) -> Parameters:
         select, write = self.select, self.keep_and_new
-        return [
+        return (
             *(self.hidden.weight, self.hidden.bias, None if select is None else select.weight),
             *((None, None) if write is None else (write.weight, write.bias)),
-        ]
+        )
 
-    def _gate(self, x: Tensor) -> Tensor:
-        return stretched_gate(x, self.stretch)
+
+def stretched_gate(x: Tensor, stretch: float) -> Tensor:
+    """A sigmoid; with `stretch`, stretched beyond 0 and 1 by that much, and cut off there."""
+    gate = x.sigmoid()
+    if not stretch:
+        return gate
+    return ((1 + 2 * stretch) * gate - stretch).clamp(0, 1)
+
+
+def _combine(
+    a: Tensor,
+    b: Tensor,
+    parameters: Parameters,
+    factor_type: torch.dtype,
+    settings: Sequence[float],
+) -> Tensor:
+    """In plain operations."""
+    hidden, hidden_bias, select, write, write_bias = parameters
+    (stretch,) = settings
+    linear = partial(_linear, factor_type=factor_type)
+    # `hidden` has the weights for a first and for a second argument, one after the other.
+    a_first, a_second = linear(a, hidden, hidden_bias).chunk(2, -1)
+    b_first, b_second = linear(b, hidden, hidden_bias).chunk(2, -1)
+    ab, ba = F.gelu(a_first + b_second), F.gelu(b_first + a_second)
+    if select is None:
+        chosen = (a + b) / 2
+    else:  # `lerp` is exact at both ends
+        chosen = torch.lerp(b, a, stretched_gate(linear(ab - ba, select), stretch))
+    if write is None:
+        return chosen
+    keep, new = linear(ab + ba, write, write_bias).chunk(2, -1)
+    return torch.lerp(new.tanh(), chosen, stretched_gate(keep, stretch))
+
+
+def _linear(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None = None, *, factor_type: torch.dtype
+) -> Tensor:
+    """A linear layer whose factors are of that type; its sums have the type of `x`."""
+    weight = cast(Tensor, weight).to(factor_type)
+    bias = None if bias is None else bias.to(factor_type)
+    return F.linear(x.to(factor_type), weight, bias).to(x.dtype)
+
+
+def _num_saved(parameters: Parameters) -> int | torch.SymInt:
+    """The hidden layer for both orders; one gate of selecting, and writing's with what is new."""
+    hidden, _, select, write, _ = parameters
+    return sum(each.shape[0] for each in (hidden, select, write) if each is not None)
+
+
+_FOLD = TreeFold("gated_selection", 5, _num_saved, _combine)

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from treefold.shapes import Float
 
-HALF_TYPES = (torch.bfloat16, torch.float16)
-
 
 def reset_parts(module: nn.Module) -> None:
     """Reset every part that can be reset, or else the parts of it."""

@@ -1,9 +1,11 @@
-"""Tracers and transforms, which see plain operations only."""
+"""What is done to an operator from outside: tracers, transforms, and autocast."""
 
 import torch
 from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
+
+HALF_TYPES = (torch.bfloat16, torch.float16)
 
 
 def are_transforms_active() -> bool:
@@ -22,3 +24,12 @@ def is_traced(x: Tensor) -> bool:
 def autocast_device(x: Tensor) -> str:
     """The device to ask about autocast, which knows nothing of the device meta."""
     return "cpu" if x.is_meta else x.device.type
+
+
+def precisions(rows: Tensor) -> tuple[torch.dtype, torch.dtype]:
+    """The types of states, and of factors: under autocast those may be half as wide."""
+    states = torch.float32 if rows.dtype in HALF_TYPES else rows.dtype
+    device = "cpu" if rows.is_meta else rows.device.type
+    if rows.dtype != torch.float64 and torch.is_autocast_enabled(device):
+        return states, torch.get_autocast_dtype(device)
+    return states, rows.dtype

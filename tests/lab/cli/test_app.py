@@ -8,8 +8,7 @@ import time
 import pytest
 
 from treefold.lab.cli.commands import run_folder
-from treefold.lab.cli.options import Machine
-from treefold.lab.cli.sweeping import manifest
+from treefold.lab.cli.manifest import Entry, jobs_of
 from treefold.lab.experiments.set_runner import parse_sizes
 from treefold.lab.runs import MetricsLog, Record
 
@@ -98,7 +97,7 @@ def test_mistakes_get_one_line_and_exit_code_2(tmp_path, arguments, message):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_sweep_makes_its_runs_skips_finished_ones_and_writes_a_manifest(tmp_path):
+def test_a_sweep_makes_its_runs_and_skips_finished_ones(tmp_path):
     sweep = ["sweep", "second-minimum", "--seeds", "1", "--out", tmp_path, "--workers", "2"]
     sweep += [part for part in TINY if part not in ("--threads", "1")]
     first = treefold(*sweep)
@@ -108,16 +107,14 @@ def test_a_sweep_makes_its_runs_skips_finished_ones_and_writes_a_manifest(tmp_pa
         ["gru", "binary-gru", "binary-gru-assoc", "pna", "max", "sum"]
     )
     assert all(record.status == "finished" for record in records)
-    (lines,) = tmp_path.glob("second-minimum-smoke+*training.epochs=1*.manifest.jsonl")
-    assert len(lines.read_text().splitlines()) == 6
     assert "6 runs, 6 of them finished already" in treefold(*sweep).stdout
 
 
 def test_a_failed_run_of_a_sweep_is_made_alone_by_the_same_command(tmp_path):
     sweep = ["sweep", "second-minimum/sum", "--seeds", "2", "--out", tmp_path, *TINY]
     sweep = [part for part in sweep if part not in ("--threads", "1")]
-    (folder,) = {job.folder for job in manifest("second-minimum/sum", "smoke", 2, tmp_path,
-                 TINY_CHANGES, Machine()) if job.seed == 1}  # fmt: skip
+    entry = Entry(("second-minimum/sum",), "smoke", (1,), tuple(TINY_CHANGES))
+    (folder,) = {job.folder for job in jobs_of([entry], tmp_path)}
     folder.parent.mkdir(parents=True)
     folder.write_text("a file where a folder has to be")
     failed = treefold(*sweep, code=3)

@@ -13,7 +13,7 @@ HELPERS = Path(__file__).parents[2]
 GRAPHS = f"""
 import sys
 sys.path.insert(0, {str(HELPERS)!r})
-from lab.compare.graph_sets import graph_classes
+from lab.experiments.graph_sets import graph_classes
 def dataset():
     return graph_classes(40)
 """

@@ -6,14 +6,14 @@ import sys
 import pytest
 
 from treefold.aggr import AGGREGATORS
-from treefold.lab.cli.listing import list_everything
+from treefold.lab.cli.app import list_
 from treefold.lab.experiments.catalogue import AGGREGATOR_NAMES, FAMILIES, find_experiment
 from treefold.lab.tasks import SET_TASKS
 
 
 @pytest.fixture
 def listed(capsys):
-    list_everything()
+    list_()
     return capsys.readouterr().out.splitlines()
 
 

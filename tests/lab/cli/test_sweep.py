@@ -13,9 +13,10 @@ import pytest
 from treefold.atomic import StorageError
 from treefold.lab.cli.commands import variant_name
 from treefold.lab.cli.display import Silent
-from treefold.lab.cli.options import Machine
-from treefold.lab.cli.sweeping import Children, Job, _run, manifest, sweep_rows
+from treefold.lab.cli.manifest import Entry, Job, entries_of, jobs_of
+from treefold.lab.cli.sweeping import Children, _run, copy_record, sweep_rows
 from treefold.lab.experiments.catalogue import find_experiment, runner_of
+from treefold.lab.experiments.realworld_runner import RealWorldRunner
 from treefold.lab.experiments.running import new_record
 from treefold.lab.runs import Record
 
@@ -25,8 +26,8 @@ def job(out, **options):
 
 
 def test_device_and_precision_reach_every_run(tmp_path):
-    where = Machine("cuda", "bf16-mixed")
-    (made,) = manifest("second-minimum/sum", "smoke", 1, tmp_path, [], where)
+    entry = Entry(("second-minimum/sum",), "smoke", 1, (), "cuda", "bf16-mixed")
+    (made,) = jobs_of([entry], tmp_path)
     told = made.command()
     assert told[told.index("--device") + 1] == "cuda"
     assert told[told.index("--precision") + 1] == "bf16-mixed"
@@ -35,7 +36,7 @@ def test_device_and_precision_reach_every_run(tmp_path):
 
 def test_a_precision_that_cannot_work_is_refused_before_any_run(tmp_path):
     with pytest.raises(ValueError, match="16-true"):
-        list(manifest("second-minimum/sum", "smoke", 1, tmp_path, [], Machine("cpu", "16-true")))
+        list(jobs_of([Entry(("second-minimum/sum",), "smoke", precision="16-true")], tmp_path))
 
 
 def begun():
@@ -53,22 +54,97 @@ def test_a_run_whose_record_cannot_be_read_is_not_finished(tmp_path, content):
     assert not job(tmp_path).is_finished()
 
 
-def test_the_manifest_of_another_variant_has_another_name(tmp_path, monkeypatch):
-    monkeypatch.setattr("treefold.lab.cli.sweeping.run_here", lambda jobs, workers: [])
-    for changes in ([], ["training.epochs=1"]):
-        sweep_rows("second-minimum/sum", "smoke", 1, tmp_path, changes, None, None, Machine())
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "second-minimum-sum-smoke+training.epochs=1.manifest.jsonl",
-        "second-minimum-sum-smoke.manifest.jsonl",
+USUAL = Entry((), "smoke", 2, ("training.epochs=1",))
+MANIFEST = """
+[[runs]]  # rank A
+rows = ["second-minimum/sum", "second-minimum/max"]
+seeds = [4, 3]
+
+[[runs]]
+rows = "second-minimum"
+preset = "quick"
+seeds = 1
+set = ["model.channels=8"]
+precision = "bf16-mixed"
+"""
+
+
+def written(folder, text):
+    path = folder / "manifest.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_manifest_names_runs_in_order_seed_by_seed(tmp_path):
+    jobs = list(jobs_of(entries_of(written(tmp_path, MANIFEST), USUAL), tmp_path / "runs"))
+    assert [(job.name, job.preset, job.seed) for job in jobs[:4]] == [
+        (f"second-minimum/{row}", "smoke", seed) for seed in (3, 4) for row in ("sum", "max")
     ]
+    assert {job.assignments for job in jobs[:4]} == {("training.epochs=1",)}
+    assert [job.name.partition("/")[2] for job in jobs[4:]] == [
+        *("gru", "binary-gru-assoc", "binary-gru", "pna", "max", "sum")
+    ]
+    assert {(job.preset, job.seed, job.precision) for job in jobs[4:]} == {
+        ("quick", 0, "bf16-mixed")
+    }
+    assert jobs[4].assignments == ("training.epochs=1", "model.channels=8")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[runs]]\nrow = 'parity'", "runs 1 has row; expected only rows, preset, seeds, set, dev"),
+        ("[[runs]]\npreset = 'quick'", r'names no rows; expected rows = \["EXPERIMENT/ROW", ...\]'),
+        ("[[runs]]\nrows = 3", "runs 1 has rows = 3; expected a list of str"),
+        ("[[runs]]\nrows = 'parity'\nseeds = ['1']", "expected a list of int"),
+        ("[[runs]]\nrows = 'parity/sun'", "did you mean sum"),
+        ("[[runs]]\nrows = 'parity/sum'\nseeds = [-1]", "--seed is -1; expected 0 or more"),
+        ("[[runs]]\nrows = ['parity/sum', 'parity/sum']\nseeds = 1", "is named twice; name it onc"),
+        ("[[jobs]]\nrows = 'parity'", r"has jobs; expected \[\[runs\]\] alone"),
+        ("rows", "manifest.toml is not TOML"),
+    ],
+)
+def test_a_wrong_manifest_is_refused_before_any_run(tmp_path, text, words):
+    with pytest.raises(ValueError, match=words):
+        list(jobs_of(entries_of(written(tmp_path, text), USUAL), tmp_path))
+
+
+def test_the_ready_manifest_names_runs_that_exist(tmp_path, monkeypatch):
+    monkeypatch.setattr(RealWorldRunner, "require_data", lambda self: None)
+    path = Path(__file__).parents[3] / "results/manifest.toml"
+    jobs = list(jobs_of(entries_of(str(path), Entry(())), tmp_path))
+    assert len(jobs) > 100
+    assert jobs[0].name == "second-minimum-associativity/binary-gru"
+
+
+def finished(job):
+    folder = job.folder
+    folder.mkdir(parents=True)
+    (folder / "metrics.csv").write_text("epoch\n1\n")
+    replace(begun(), status="finished", metrics={"accuracy@32": 0.5}).write(folder)
+    return folder
+
+
+def test_records_are_copied_as_runs_finish_and_not_made_again(tmp_path, monkeypatch):
+    folder = finished(job(tmp_path / "runs"))
+    copy_record(job(tmp_path / "runs"), tmp_path / "results")
+    (kept,) = (tmp_path / "results").rglob("seed-0")
+    assert kept.relative_to(tmp_path / "results") == folder.relative_to(tmp_path / "runs")
+    for name in ("record.json", "metrics.csv"):
+        assert (kept / name).read_bytes() == (folder / name).read_bytes()
+    made = []
+    monkeypatch.setattr(
+        "treefold.lab.cli.sweeping.run_here", lambda jobs, *_: made.extend(jobs) or []
+    )
+    entry = Entry(("second-minimum/sum",), "smoke", (0, 1))
+    sweep_rows([entry], tmp_path / "elsewhere", results=tmp_path / "results")
+    assert [job.seed for job in made] == [1]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"cannot write .*file/runs"):
-        sweep_rows(
-            "second-minimum/sum", "smoke", 1, tmp_path / "file/runs", [], None, None, Machine()
-        )
+        sweep_rows([Entry(("second-minimum/sum",), "smoke", 1)], tmp_path / "file/runs")
 
 
 def test_long_names_of_variants_are_cut_and_stay_apart():
@@ -150,9 +226,7 @@ def test_a_run_that_a_stopped_sweep_ends_too_early_is_interrupted_not_failed(tmp
 
 
 def test_a_finished_run_is_reported_however_its_process_ended(tmp_path, monkeypatch):
-    folder = job(tmp_path).folder
-    folder.mkdir(parents=True)
-    replace(begun(), status="finished", metrics={"accuracy@32": 0.5}).write(folder)
+    finished(job(tmp_path))
     code, messages = outcome(monkeypatch, tmp_path, Gone(-15), are_stopped=True)
     assert code == 0
     assert messages == ["accuracy@32 0.500  (0 epochs, 0 s)"]

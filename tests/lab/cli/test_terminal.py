@@ -100,7 +100,8 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     [
         ("jinja2", "report"),
         ("lightning_fabric", "train"),
-        ("pyarrow", "ray"),
+        ("pyarrow", "tables"),
+        ("ray", "ray"),
         ("networkx", "graphs"),
     ],
 )

@@ -3,8 +3,9 @@
 import pytest
 
 from treefold.lab.cli.commands import checked_seed, evaluate_run, train_rows, world_of
+from treefold.lab.cli.manifest import Entry, jobs_of
 from treefold.lab.cli.options import Machine
-from treefold.lab.cli.sweeping import manifest, sweep_rows
+from treefold.lab.cli.sweeping import sweep_rows
 from treefold.lab.tasks import SET_TASKS
 
 WRONG = [
@@ -28,15 +29,18 @@ def test_a_wrong_value_is_found_out_before_a_run_begins(tmp_path, row, change, w
     with pytest.raises(ValueError, match=words):
         train_rows(name, "smoke", 0, tmp_path, [change], Machine(), False)
     with pytest.raises(ValueError, match=words):
-        sweep_rows(name, "smoke", 1, tmp_path, [change], None, None, Machine())
+        sweep_rows([Entry((name,), "smoke", 1, (change,))], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_convolutions_are_rows_of_the_multi_task_benchmark_alone(tmp_path):
-    changes = ["aggregator.name=gcn"]
-    assert list(manifest("multi-task/mpnn-sum", "smoke", 1, tmp_path, changes, Machine()))
+    tasks, sets = (
+        Entry((name,), "smoke", 1, ("aggregator.name=gcn",))
+        for name in ("multi-task/mpnn-sum", "second-minimum/sum")
+    )
+    assert list(jobs_of([tasks], tmp_path))
     with pytest.raises(ValueError, match=r"unknown aggregator 'gcn'"):
-        list(manifest("second-minimum/sum", "smoke", 1, tmp_path, changes, Machine()))
+        list(jobs_of([sets], tmp_path))
 
 
 @pytest.mark.parametrize("seed", [-1, 1 << 43])
@@ -55,7 +59,7 @@ def test_numbers_of_threads_and_workers_are_at_least_one(tmp_path):
         world_of(Machine(threads=0))
     for workers in (0, -1):
         with pytest.raises(ValueError, match=rf"--workers is {workers}; expected 1 or more"):
-            sweep_rows("second-minimum/sum", "smoke", 1, tmp_path, [], workers, None, Machine())
+            sweep_rows([Entry(("second-minimum/sum",), "smoke", 1)], tmp_path, workers)
 
 
 def test_sizes_from_a_larger_to_a_smaller_one_are_refused(tmp_path):
@@ -81,5 +85,5 @@ def test_slurm_that_is_not_there_or_misunderstood_starts_nothing(
     pytest.importorskip("submitit", reason="the extra `slurm` is not installed")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match=words):
-        sweep_rows("second-minimum/sum", "smoke", 1, tmp_path, [], None, settings, Machine())
+        sweep_rows([Entry(("second-minimum/sum",), "smoke", 1)], tmp_path, slurm=settings)
     assert not list(tmp_path.rglob("record.json"))

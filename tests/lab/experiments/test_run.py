@@ -41,7 +41,7 @@ def test_a_record_holds_recipe_seed_provenance_and_scores(undisturbed):
 def test_a_record_names_the_machine_it_was_made_on(undisturbed):
     machine = Record.read(undisturbed).machine
     assert machine.pop("threads") >= 1
-    assert machine.pop("kernels")  # such as "numba 0.60", or "plain torch"
+    assert machine.pop("kernels")  # such as "C++ for AVX512", or "torch"
     assert machine == {"device": "cpu", "precision": "32-true", "processes": 1}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lab.compare.graph_sets import graph_classes, graph_numbers
+from lab.experiments.graph_sets import graph_classes, graph_numbers
 
 from treefold.lab.experiments.your_graphs_scores import Scoring
 from treefold.lab.networks import small_network

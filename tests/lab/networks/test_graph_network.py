@@ -5,7 +5,7 @@ import torch
 from lab.networks.graphs import random_graph, together
 from lab.networks.test_tower_conv import by_definition
 
-import treefold
+from treefold.fold import planning
 from treefold.lab.networks import plain_network, tower_network
 from treefold.lab.tasks import CIFAR10, MNIST, ZINC, Categories, Numbers
 
@@ -166,12 +166,9 @@ def test_the_order_of_edges_does_not_matter_to_fixed_aggregators_and_edges_keep_
 
 
 def test_all_layers_fold_with_one_plan(monkeypatch):
-    made = []
-    planned = treefold.aggr.plan_cache.plan_tree
-    monkeypatch.setattr(
-        treefold.aggr.plan_cache,
-        "plan_tree",
-        lambda *given: made.append(given) or planned(*given),
+    made, planned = [], planning.plan_balanced
+    monkeypatch.setitem(
+        planning.REPEATABLE, "balanced", lambda sizes: made.append(sizes) or planned(sizes)
     )
     x, edges, edge_attr, batch = graphs_with_edges([6, 8])
     towers("binary-gru", divide=False)(x, edges, edge_attr, batch)

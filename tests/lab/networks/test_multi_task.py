@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from torch_geometric.nn.aggr import Set2Set
 
 import treefold
-from treefold.aggr import plan_cache
+from treefold.fold import planning
 from treefold.lab.networks import multi_task_network
 
 NAMES = ["gcn", "gat", "gin", "sum", "max", "pna", "gru", "binary-gru", "binary-gru-assoc"]
@@ -191,8 +191,9 @@ def test_an_empty_graph_and_an_empty_batch_have_answers():
 
 def test_all_layers_of_a_batch_share_one_plan(monkeypatch):
     made, plans = network("binary-gru", divide=False), []
-    real = plan_cache.plan_tree
-    monkeypatch.setattr(plan_cache, "plan_tree", lambda *given: plans.append(given) or real(*given))
+    real = planning.plan_balanced
+    counting = lambda sizes: plans.append(sizes) or real(sizes)  # noqa: E731
+    monkeypatch.setitem(planning.REPEATABLE, "balanced", counting)
     made(*together([random_graph(9, seed) for seed in range(3)]))
     assert len(plans) == 1  # four layers of two towers
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lab.compare.graph_sets import graph_classes, one_graph
+from lab.experiments.graph_sets import graph_classes, one_graph
 from torch.nn import functional as F
 
 import treefold

@@ -4,8 +4,9 @@ import pytest
 from lab.report.synthetic import save_everything
 
 from treefold.lab.report import write_report
-from treefold.lab.report.runs import load
+from treefold.lab.report.names import in_order
 from treefold.lab.report.sections import report_page
+from treefold.lab.runs import load_groups
 
 
 @pytest.fixture(scope="session")
@@ -15,12 +16,12 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def groups(runs):
-    return load(runs)[0]
+    return in_order(load_groups(runs)[0])
 
 
 @pytest.fixture(scope="session")
 def content(runs):
-    return report_page(*load(runs))
+    return report_page(*load_groups(runs))
 
 
 @pytest.fixture(scope="session")

@@ -71,9 +71,13 @@ def seen(request, page, tmp_path_factory):
     return look_at(page, request.param, tmp_path_factory.mktemp("browser"))
 
 
+def every(section):
+    """A section with all of its parts."""
+    return [section, *(each for part in section.parts for each in every(part))]
+
+
 def test_every_figure_is_drawn_at_a_size_to_be_read(seen, content):
-    sections = [*content.parts, *(part for section in content.parts for part in section.parts)]
-    drawn = [f for s in sections for f in (s.headline, *s.figures) if f]
+    drawn = [f for section in every(content) for f in (section.headline, *section.figures) if f]
     assert len(seen["figures"]) == len(drawn) > 5
     for figure in seen["figures"]:
         assert figure["paths"] > 5

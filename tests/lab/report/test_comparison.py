@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from lab.compare.made_up import FACTS, run, save, seeds
+from lab.experiments.made_up import FACTS, run, save, seeds
 
 from treefold.lab.report import Comparison, write_comparison
-from treefold.lab.report.runs import load
+from treefold.lab.runs import load_groups
 
 
 def compared(folder, runs):
-    return Comparison(load(save(folder, runs))[0])
+    return Comparison(load_groups(save(folder, runs))[0])
 
 
 def told(folder, runs, capsys):
@@ -137,7 +137,7 @@ def test_scores_have_their_range_and_runs_without_results_are_listed(tmp_path, c
     words, page = told(tmp_path, [*seeds("gru", (0.90, 0.91, 0.92), 9.0), failed], capsys)
     assert "0.900–0.920" in words
     assert f"the page is {tmp_path / 'comparison.html'}" in words
-    for text in ("the loss is nan", "8e+03", "A Processor", "the same network"):
+    for text in ("the loss is nan", "8,000", "peak MB", "2.0", "A Processor", "the same network"):
         assert text in page, text
 
 

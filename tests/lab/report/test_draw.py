@@ -6,13 +6,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from treefold.lab.report.draw import CARD, WIDE, Axis, Figure, Line, apart, draw, line_of
-from treefold.lab.report.runs import Stat
+from treefold.lab.report.draw import CARD, WIDE, Figure, Line, apart, draw
+from treefold.lab.runs import Stat
 
-NAMED = Line("<GRU> & $x$", (1, 2, 4), (0.5, 0.7, 0.6), "#d55e00", (0.4, 0.6, 0.5), (0.6, 0.8, 0.7))
-POINTS = Line("", (2,), (0.9,), "#009e73", (0.8,), (1.0,), marker="D")
-SIZES = Axis("size", True, (1, 2, 4), ("1", "2", "4"))
-FIGURE = Figure("a", "A figure", "", SIZES, Axis("accuracy"), (NAMED, POINTS), (2, "here: 2"))
+MEANS = {1: Stat(0.5, 0.4, 0.6), 2: Stat(0.7, 0.6, 0.8), 4: Stat(0.6, 0.5, 0.7)}
+NAMED = Line("<GRU> & $x$", MEANS, "#d55e00")
+POINTS = Line("", {2: Stat(0.9, 0.8, 1.0)}, "#009e73", marker="D")
+FIGURE = Figure("a", "A figure", "", "size", "accuracy", (NAMED, POINTS), "x",
+                {1: "1", 2: "2", 4: "4"}, rule=(2, "here: 2"))  # fmt: skip
 
 
 def texts(svg):
@@ -36,30 +37,39 @@ def test_the_page_decides_the_colours_of_text_and_grid():
 
 def test_the_same_figure_is_the_same_bytes():
     assert draw(FIGURE) == draw(FIGURE)
-    assert draw(FIGURE) != draw(FIGURE._replace(lines=(NAMED._replace(y=(0.5, 0.8, 0.6)),)))
+    assert draw(FIGURE) != draw(
+        FIGURE._replace(lines=(NAMED._replace(points={**MEANS, 2: MEANS[1]}),))
+    )
 
 
 def test_numbers_of_the_axis_do_not_touch():
     many = [2**k for k in range(14)]
-    axis = Axis("size", True, many, [f"{each:,}" for each in many])
-    svg = draw(FIGURE._replace(x=axis, lines=(Line("a" * 40, many, many, "#d55e00"),)))
+    line = Line("a" * 40, {each: Stat(each, each, each) for each in many}, "#d55e00")
+    svg = draw(FIGURE._replace(ticks={each: f"{each:,}" for each in many}, lines=(line,)))
     shown = [text for text in texts(svg) if text.replace(",", "").isdecimal()]
     assert "8,192" in shown
     assert "4,096" not in shown
 
 
 def test_what_lies_outside_of_the_limits_does_not_stretch_the_figure():
-    limits = Axis("error", limits=(0.0, 1.0))
-    svg = draw(FIGURE._replace(y=limits, lines=(NAMED._replace(y=(0.5, 90.0, 800.0)),)))
+    far = NAMED._replace(points={1: Stat(0.5, 0.5, 0.5), 2: Stat(800.0, 90.0, 900.0)})
+    svg = draw(FIGURE._replace(limits=(0.0, 1.0), lines=(far,)))
     assert "800" not in texts(svg)
     assert "1.0" in texts(svg)
 
 
-def test_a_line_has_a_range_where_runs_differ():
-    one, two = Stat(1.0, 1.0, 1.0), Stat(2.0, 1.5, 2.5, 0.5)
-    assert line_of({8: one}, "a", "#000000", "solid", "").low == ()
-    found = line_of({8: one, 16: two}, "a", "#000000", "solid", "")
-    assert (found.x, found.y, found.low, found.high) == ((8, 16), (1, 2), (1, 1.5), (1, 2.5))
+def test_a_line_has_a_band_where_runs_differ():
+    def bands(line):
+        return draw(FIGURE._replace(lines=(line,))).count("opacity: 0.16")
+
+    assert bands(NAMED) == 1
+    assert bands(NAMED._replace(points={x: Stat(x, x, x) for x in (1, 2, 4)})) == 0
+
+
+def test_a_logarithmic_axis_has_plain_numbers():
+    line = NAMED._replace(points={1: Stat(3.0, 3.0, 3.0), 2: Stat(400.0, 400.0, 400.0)})
+    words = texts(draw(FIGURE._replace(lines=(line,), log="xy")))
+    assert {"5", "10", "20", "50", "100", "200"} <= set(words)
 
 
 @pytest.mark.parametrize("places", [[], [5.0], [5.0, 5.0, 5.1], [0.0, 90.0, 99.0, 100.0]])

@@ -4,13 +4,18 @@ import pytest
 from lab.report.synthetic import OURS, log_rows, record, save, speed_record, sweep_record
 
 from treefold.lab.report import figures
-from treefold.lab.report.runs import load
+from treefold.lab.report.names import in_order, style_of
+from treefold.lab.runs import Stat, load_groups
 
 
 def loaded(folder, records, rows=()):
     for place, made in enumerate(records):
         save(folder / str(place), made, list(rows))
-    return load(folder)[0]
+    return in_order(load_groups(folder)[0])
+
+
+def means(line):
+    return [each.mean for each in line.points.values()]
 
 
 @pytest.fixture
@@ -21,15 +26,14 @@ def standard(groups):
 def test_accuracy_has_a_line_for_each_row_the_published_points_and_the_constant(standard):
     figure = figures.accuracy(standard)
     names = [line.label for line in figure.lines if line.label]
-    assert names == ["Best constant answer", *(group.style.label for group in standard)]
+    assert names == ["Best constant answer", *(style_of(group).label for group in standard)]
     diamonds = [line for line in figure.lines if line.marker == "D"]
-    assert [tuple(line.x) for line in diamonds] == [(32, 200)] * 6
-    assert diamonds[0].y == (0.998, 0.912)
+    assert [list(line.points) for line in diamonds] == [[32, 200]] * 6
+    assert means(diamonds[0]) == [0.998, 0.912]
     assert figure.rule == (16, "largest in training: 16")
-    assert list(figure.x.words) == ["1", "2", "4", "8", "16", "32", "64", "128", "200"]
-    gru = figure.lines[1]
-    assert dict(zip(gru.x, gru.y, strict=True))[200] == pytest.approx(OURS["gru"][2])
-    assert (gru.low[-1], gru.high[-1]) == pytest.approx((0.878, 0.882))
+    assert [*figure.ticks.values()] == ["1", "2", "4", "8", "16", "32", "64", "128", "200"]
+    last = figure.lines[1].points[200]
+    assert last[:3] == pytest.approx((OURS["gru"][2], 0.878, 0.882))
 
 
 def test_balanced_answers_have_a_figure_of_their_own_without_a_constant(tmp_path):
@@ -50,9 +54,9 @@ def test_seconds_are_drawn_beside_the_papers(tmp_path):
     groups = loaded(tmp_path, [speed_record("gru", {20: [18.0, 20.0], 200: [80.0]})])
     figure = figures.speed(groups)
     ours, theirs = figure.lines
-    assert (ours.label, ours.y, ours.low) == ("GRU", (19.0, 80.0), (18.0, 80.0))
-    assert (theirs.label, theirs.y, theirs.marker) == ("", (46.6, 397.2), "D")
-    assert figure.y.limits[0] < 18 < 397 < figure.y.limits[1]
+    assert (ours.label, means(ours), ours.points[20].low) == ("GRU", [19.0, 80.0], 18.0)
+    assert (theirs.label, means(theirs), theirs.marker) == ("", [46.6, 397.2], "D")
+    assert (figure.log, [*figure.ticks.values()]) == ("xy", ["20", "200"])
 
 
 def test_errors_on_larger_graphs_are_drawn_by_size(tmp_path):
@@ -60,27 +64,26 @@ def test_errors_on_larger_graphs_are_drawn_by_size(tmp_path):
     made = record("pna-16", experiment="multi-task", metrics={"log10_ratio": ratios})
     figure = figures.ratio(loaded(tmp_path, [made]))
     constant, ours, theirs = figure.lines
-    assert (constant.label, ours.x, ours.y) == ("Constant answer", (22.0, 27.0), (700.0, -0.5))
-    assert (theirs.marker, theirs.y[0]) == ("D", -1.84)
-    assert list(figure.x.words) == ["20–24", "25–29"]
-    assert figure.y.limits[1] < 2
+    assert (constant.label, means(constant)) == ("Constant answer", [0.0, 0.0])
+    assert ([*ours.points], means(ours)) == ([22.0, 27.0], [700.0, -0.5])
+    assert (theirs.marker, means(theirs)[0]) == ("D", -1.84)
+    assert [*figure.ticks.values()] == ["20–24", "25–29"]
+    assert figure.limits[1] < 2
 
 
 def test_training_is_drawn_by_epoch_with_the_range_over_seeds(standard):
     figure = figures.training(standard)
-    assert (figure.slug, figure.y.title) == (
-        "validation-accuracy-second-minimum-standard",
-        "accuracy",
-    )
+    assert (figure.slug, figure.y) == ("validation-accuracy-second-minimum-standard", "accuracy")
     assert len(figure.lines) == 6
-    assert list(figure.lines[0].x) == list(range(1, 61))
-    assert figure.lines[0].low != ()
+    points = figure.lines[0].points
+    assert list(points) == list(range(1, 61))
+    assert points[60].low < points[60].high
 
 
 def test_a_long_training_is_thinned_to_its_ends(tmp_path):
     (line,) = figures.training(loaded(tmp_path, [record("gru")], log_rows("gru", 1000))).lines
-    assert len(line.x) < 260
-    assert (line.x[0], line.x[-1]) == (1, 1000)
+    assert len(line.points) < 260
+    assert (min(line.points), max(line.points)) == (1, 1000)
 
 
 def test_laws_that_hold_by_construction_are_not_drawn(standard):
@@ -95,7 +98,9 @@ def test_without_numbers_there_is_no_figure(tmp_path, make):
 
 
 def test_a_spark_goes_from_corner_to_corner(standard):
-    line = figures.training(standard).lines[0]
-    spark = figures.spark([line._replace(x=(0, 1), y=(0.0, 1.0))])
+    figure = figures.training(standard)
+    ends = {0: Stat(0.0, 0.0, 0.0), 1: Stat(1.0, 1.0, 1.0)}
+    line = figure.lines[0]._replace(points=ends)
+    spark = figures.spark(figure._replace(lines=[line, figure.lines[1]]), [line.label])
     assert 'points="2.0,27.0 118.0,3.0"' in spark
-    assert figures.spark([]) == ""
+    assert spark.count("<polyline") == 1

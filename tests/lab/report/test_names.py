@@ -3,17 +3,19 @@
 import re
 
 import pytest
+from lab.report.synthetic import record
 
 from treefold.lab.report.names import (
     NAMES,
     STYLES,
+    anchor_of,
     power_of_ten,
-    scale,
     slug_of,
     source_in_words,
     style_of,
     title_of,
 )
+from treefold.lab.runs import Group, Run
 
 
 def test_every_colour_reads_on_white_and_on_black():
@@ -27,10 +29,15 @@ def test_names_are_told_apart():
     assert len({style.label for style in STYLES.values()}) == len(STYLES)
 
 
+def group(row, aggregator="other", weight=None):
+    recipe = {"aggregator": {"name": aggregator, "options": {"associativity": weight}}}
+    return Group([Run(None, record(row, experiment="second-minimum-lambda", recipe=recipe))])
+
+
 def test_an_unknown_row_keeps_its_colour_and_has_the_kind_of_its_aggregator():
-    assert style_of("mine") == style_of("mine")
-    assert style_of("mine").kind == "other"
-    assert style_of("mine", "gated-selection").kind == "LCM"
+    assert style_of(group("mine")) == style_of(group("mine"))
+    assert style_of(group("mine")).kind == "other"
+    assert style_of(group("mine", "gated-selection")).kind == "LCM"
 
 
 @pytest.mark.parametrize(
@@ -38,11 +45,12 @@ def test_an_unknown_row_keeps_its_colour_and_has_the_kind_of_its_aggregator():
 )
 def test_weights_are_powers_of_ten(value, words):
     assert power_of_ten(value) == words
-    assert style_of("row", "binary-gru-assoc", value).label == f"λ = {words}"
+    assert style_of(group("row", "binary-gru-assoc", value)).label == f"λ = {words}"
 
 
 def test_a_scale_goes_from_dark_to_light():
-    assert [scale(place) for place in (0.0, 1.0)] == ["#482878", "#a5c82a"]
+    colours = [style_of(group("row", weight=weight)).colour for weight in (1.0, 1e-7)]
+    assert colours == ["#482878", "#a5c82a"]
 
 
 def test_sources_are_told_in_words():
@@ -57,3 +65,11 @@ def test_what_nobody_knows_is_called_by_its_name():
     assert title_of("second-minimum") == "Second minimum"
     assert title_of("mine") == "mine"
     assert slug_of("Accuracy", "a/b, c=1") == "accuracy-a-b-c-1"
+
+
+def test_the_reading_order_is_that_of_the_tables(groups):
+    main = [group for group in groups if group.experiment == "second-minimum"]
+    first = [group.row for group in main if group.preset == "standard"]
+    assert first == ["gru", "binary-gru-assoc", "binary-gru", "pna", "max", "sum"]
+    anchors = [anchor_of(group) for group in groups]
+    assert len(set(anchors)) == len(anchors)

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treefold.lab.tasks import SET_TASKS
-from treefold.lab.tasks.balanced import picked_evenly, planted_kth_smallest
 from treefold.lab.tasks.set_task import stream
+from treefold.lab.tasks.set_tasks import picked_evenly, planted_kth_smallest
 
 
 @given(st.integers(1, 4), st.integers(0, 40), st.integers(0, 2**16))
@@ -61,7 +61,7 @@ def test_balanced_sets_come_from_a_seed_and_are_labelled_by_the_monoid(name):
 
 
 def test_an_answer_that_hardly_occurs_is_named(monkeypatch):
-    monkeypatch.setattr("treefold.lab.tasks.balanced.MAX_ROUNDS", 2)
+    monkeypatch.setattr("treefold.lab.tasks.set_tasks.MAX_ROUNDS", 2)
     task = SET_TASKS["second-minimum"](num_evaluation=256)
     with pytest.raises(ValueError, match="hardly ever occur in uniform sets of 200"):
         picked_evenly(task, 200, stream(0, 0))

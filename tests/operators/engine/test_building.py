@@ -47,7 +47,7 @@ def compiler(tmp_path, monkeypatch):
 def run(program, **environment):
     return subprocess.Popen(
         [sys.executable, "-c", program],
-        env={**os.environ, **environment},
+        env={**os.environ, "TREEFOLD_ENGINE": "", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -7,9 +7,9 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from trees import BRACKETINGS, normal, seeded, weighted
 
 from treefold.fold import TableRows, fold_levels, plan_tree, tree_fold
-from treefold.operators import GatedSelection, release
+from treefold.operators import BinaryGRU, GatedSelection, release
 from treefold.operators.engine import folding
-from treefold.operators.engine.folding import can_fold, why_not
+from treefold.operators.engine.operations import can_compute, why_not
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason="folds run in plain torch here")
 
@@ -135,10 +135,10 @@ def test_several_threads_make_a_difference_in_rounding_only(repeats):
 
 
 def arguments(op, source, plan, *, saves=True, chunk=20):
-    plan_tensors = (plan.leaves, plan.starts_of_levels, plan.children, plan.group_places)
+    plan_tensors = (plan.leaves, *plan.tables)
     return (
-        *(source, *plan_tensors, op.identity, *op._parameters_of_fold()),
-        *(op.stretch, False, saves, chunk),
+        *(source, op.identity, *op._parameters_of_fold(), *plan_tensors),
+        *(op.stretch, False, False, chunk, saves),
     )
 
 
@@ -152,13 +152,25 @@ def test_torch_finds_nothing_wrong_with_the_operation_of_its_gradient(op):
     given = arguments(op, source, plan)
     with torch.no_grad():
         groups, states, saved = torch.ops.treefold.gated_selection(*given)
-        tensors, (stretch, shared, _, chunk) = given[1:-4], given[-4:]
         torch.library.opcheck(
             torch.ops.treefold.gated_selection_backward.default,
-            (
-                *(normal(*groups.shape), None, source, *tensors[:4], *tensors[5:]),
-                *(states, saved, stretch, shared, chunk),
-            ),
+            (normal(*groups.shape), None, *given[:-5], states, saved, *given[-5:-1]),
+            test_utils=["test_schema", "test_faketensor"],
+        )
+
+
+def test_torch_finds_nothing_wrong_with_that_of_binary_gru():
+    torch.manual_seed(0)
+    op, plan = BinaryGRU(CHANNELS).double(), plan_tree(RAGGED)
+    source = normal(TOTAL, CHANNELS).requires_grad_()
+    plan_tensors = (plan.leaves, *plan.tables)
+    tensors = (source, op.identity, *op.cell.parameters(), *plan_tensors)
+    torch.library.opcheck(torch.ops.treefold.binary_gru.default, (*tensors, False, False, 20, True))
+    with torch.no_grad():
+        groups, states, saved = torch.ops.treefold.binary_gru(*tensors, False, False, 20, True)
+        torch.library.opcheck(
+            torch.ops.treefold.binary_gru_backward.default,
+            (normal(*groups.shape), None, *tensors, states, saved, False, False, 20),
             test_utils=["test_schema", "test_faketensor"],
         )
 
@@ -194,7 +206,7 @@ def test_other_batches_are_folded_one_by_one(op):
 
     def groups(identity):
         given = arguments(op, source, plan, saves=False)
-        return torch.ops.treefold.gated_selection(*given[:5], identity, *given[6:])[0]
+        return torch.ops.treefold.gated_selection(given[0], identity, *given[2:])[0]
 
     with torch.no_grad():
         expected = torch.stack([groups(identity) for identity in identities])
@@ -216,16 +228,13 @@ def test_gradients_can_be_batched(op):
 
 def test_it_is_used_for_plain_tensors_in_full_precision_on_cpus():
     op, x = make({}, torch.float32), torch.ones(2, CHANNELS)
-    assert can_fold(x, [op.identity, None])
-    assert not can_fold(x.half(), [op.identity])
-    assert not can_fold(x.double(), [op.identity])
-    assert not can_fold(x.to("meta"), [op.identity])
-    assert not can_fold(x[0], [op.identity])
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not can_fold(x, [op.identity])
+    assert can_compute(x, op.identity, None)
+    assert not can_compute(x.half(), op.identity)
+    assert not can_compute(x.double(), op.identity)
+    assert not can_compute(x.to("meta"), op.identity)
     with forward_ad.dual_level():
-        assert not can_fold(x, [op.identity])
-    assert torch.vmap(lambda row: row + can_fold(x, [op.identity]))(x).tolist() == x.tolist()
+        assert not can_compute(x, op.identity)
+    assert torch.vmap(lambda row: row + can_compute(x, op.identity))(x).tolist() == x.tolist()
 
 
 def test_forward_derivatives_go_through_plain_torch(op):
@@ -240,9 +249,9 @@ def test_forward_derivatives_go_through_plain_torch(op):
 @pytest.mark.parametrize(
     ("position", "wrong", "words"),
     [
-        (1, torch.tensor([TOTAL]), f"leaves name row {TOTAL}; expected 0 to {TOTAL - 1}"),
-        (3, torch.zeros(NUM_NODES, 3, dtype=torch.int64), "expected two columns"),
-        (5, torch.zeros(CHANNELS + 1, dtype=torch.float64), "identity is Double of shape"),
+        (7, torch.tensor([TOTAL]), f"leaves name row {TOTAL}; expected 0 to {TOTAL - 1}"),
+        (9, torch.zeros(NUM_NODES, 3, dtype=torch.int64), "expected two columns"),
+        (1, torch.zeros(CHANNELS + 1, dtype=torch.float64), "identity is Double of shape"),
         (0, torch.zeros(TOTAL, CHANNELS), "expected Float of shape"),
     ],
 )

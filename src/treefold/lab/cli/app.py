@@ -1,10 +1,13 @@
 """`treefold`, the command: every subcommand with its options; the work is done elsewhere."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from treefold.lab.cli.benchmarking import bench
+from treefold.lab.cli.comparing import compare
 from treefold.lab.cli.data_app import data_app
 from treefold.lab.cli.errors import as_one_line, in_one_line
 from treefold.lab.cli.options import (
@@ -12,7 +15,6 @@ from treefold.lab.cli.options import (
     Assignments,
     Data,
     Debug,
-    Machine,
     Out,
     Preset,
     Recipe,
@@ -33,9 +35,20 @@ app = App(
 @app.command(name="list")
 def list_() -> None:
     """Name all experiments, their rows, the presets and the aggregators."""
-    from treefold.lab.cli.listing import list_everything
+    from treefold.lab.experiments import AGGREGATOR_NAMES, FAMILIES
 
-    list_everything()
+    families = {title: family for title, family in FAMILIES.items() if family.rows}
+    print("experiments")
+    for family in families.values():
+        for name, rows in family.rows.items():
+            others = ", ".join(family.extra_rows) if name in family.with_extra else ""
+            print(f"  {name}: {', '.join(rows)}" + (f"; by name only: {others}" if others else ""))
+    for title, family in families.items():
+        print(f"presets for {title}")
+        for name, about in family.presets.items():
+            print(f"  {name}: {about}")
+    tasks = ", ".join(FAMILIES["sets"].tasks)
+    print(f"aggregators, each a row of {tasks} too\n  {', '.join(AGGREGATOR_NAMES)}")
 
 
 @app.command
@@ -65,13 +78,19 @@ def train(
 
 @app.command
 def sweep(
-    recipe: Recipe,
+    recipe: Annotated[
+        str, Parameter(help="EXPERIMENT, EXPERIMENT/ROW, or a manifest: FILE.toml with [[runs]].")
+    ],
     *,
     preset: Preset = "quick",
     seeds: Annotated[
         int | None, Parameter(help="How many; the preset's number if not given.")
     ] = None,
     out: Out = Path("runs"),
+    results: Annotated[
+        Path | None,
+        Parameter(help="Gets the record and log of each finished run; what is there is skipped."),
+    ] = None,
     set_: Assignments = None,
     data: Data = None,
     workers: Annotated[
@@ -87,14 +106,17 @@ def sweep(
 ) -> None:
     """Train every row of an experiment with several seeds, several at once, one thread each.
 
-    Finished runs are skipped, stopped and failed ones resume from their last checkpoint.
+    Finished runs are skipped, stopped and failed ones resume from their last checkpoint. An entry
+    of a manifest has rows, and may have preset, seeds (a list of numbers), set, device and
+    precision; what it does not say is as the options say.
     """
     with as_one_line(debug):
+        from treefold.lab.cli.manifest import Entry, entries_of
         from treefold.lab.cli.sweeping import sweep_rows
 
         use_data(data)
-        where = Machine(device, precision)
-        sweep_rows(recipe, preset, seeds, out, set_ or [], workers, slurm, where)
+        usual = Entry((), preset, seeds, tuple(set_ or ()), device, precision)
+        sweep_rows(entries_of(recipe, usual), out, workers, slurm, results)
 
 
 @app.command
@@ -200,27 +222,45 @@ def certify(
 
 @app.command
 def fold(
-    run: RunPath,
+    model: RunPath,
     source: Annotated[Path, Parameter(help="A Parquet file, or a folder of them.")],
     *,
     key: Annotated[str, Parameter(help="The column to group by.")],
-    on: Annotated[str, Parameter(help="The column to fold: integers, or lists that are states.")],
+    on: Annotated[str, Parameter(help="The column to fold: what the model takes.")],
     out: Annotated[Path, Parameter(help="The Parquet file to write, a row per key.")],
     decode: Annotated[bool, Parameter(help="Add the model's answer for each key.")] = False,
+    states: Annotated[
+        bool, Parameter(help="The column holds states that the model has made before.")
+    ] = False,
+    overwrite: Annotated[bool, Parameter(help="Replace --out if it is there.")] = False,
+    memory: Annotated[
+        str, Parameter(help="For rows and states, on this machine; the rest goes to disk.")
+    ] = "1GB",
     address: Annotated[
         str | None, Parameter(help="Of a Ray cluster; this machine if not given.")
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Fold a table by key with a run's trained model, on Ray.
+    """Fold a table by key with a trained model: on all cores of this machine, or on Ray.
 
-    Rows that are null, NaN, out of range or of the
-    wrong width are counted, and named in a file next to the result.
+    Rows that are null, NaN, out of range or of the wrong width are counted, and named in a file
+    next to the result.
     """
     with as_one_line(debug):
         from treefold.lab.cli.folding import fold_file
 
-        fold_file(run, source, key, on, out, decode, address)
+        fold_file(
+            model,
+            source,
+            out,
+            memory,
+            key=key,
+            on=on,
+            decode=decode,
+            states=states,
+            overwrite=overwrite,
+            address=address,
+        )
 
 
 @app.command
@@ -241,98 +281,20 @@ def report(
         write_report(runs, out or runs / "report")
 
 
-@app.command
-def bench(
-    *,
-    sizes: Annotated[str, Parameter(help="Set sizes, such as 20,60,200.")] = "20,60,100,200",
-    rows: Annotated[str | None, Parameter(help="Aggregators, by comma; all if not given.")] = None,
-    fraction: Annotated[
-        float, Parameter(help="Of an epoch that is really run, then scaled.")
-    ] = 0.02,
-    preset: Annotated[str, Parameter(help="Whose recipe, such as how laws are sampled.")] = "paper",
-    set_: Assignments = None,
-    out: Out = Path("runs"),
-    machine: Where = HERE,
-    debug: Debug = False,
-) -> None:
-    """Time an epoch of 2nd-minimum training for sets of given sizes, the paper's by default."""
-    with as_one_line(debug):
-        from treefold.lab.cli.benchmarking import bench_rows
-
-        bench_rows(sizes, rows, fraction, preset, set_ or [], out, machine)
-
-
-@app.command
-def compare(
-    dataset: Annotated[
-        str,
-        Parameter(
-            help="A Python file with a function dataset() that returns a PyG dataset, a list of "
-            "graphs or one graph (or three of them: train, val, test); or zinc, molhiv, mnist, "
-            "cifar10; or the name of a TU dataset, such as MUTAG, with its text files."
-        ),
-    ],
-    *,
-    data: Annotated[
-        Path | None,
-        Parameter(help="The folder above that of a named dataset; TREEFOLD_DATA if not given."),
-    ] = None,
-    aggregators: Annotated[
-        str | None, Parameter(help="Names with commas; all of the registry if not given.")
-    ] = None,
-    seeds: Annotated[int, Parameter(help="Runs of each aggregator.")] = 3,
-    epochs: Annotated[
-        int | None, Parameter(help="Of every run; 30 if seconds are not given either.")
-    ] = None,
-    seconds: Annotated[
-        float | None, Parameter(help="Of training for every run, instead of epochs.")
-    ] = None,
-    channels: Annotated[int, Parameter(help="Width of the GNN.")] = 32,
-    layers: Annotated[int, Parameter(help="Of message passing.")] = 2,
-    batch_size: Annotated[int, Parameter(help="Graphs per step.")] = 64,
-    learning_rate: Annotated[float, Parameter(help="Of Adam, for all alike.")] = 3e-3,
-    task: Annotated[
-        str | None,
-        Parameter(help="classification or regression, where it cannot be inferred."),
-    ] = None,
-    metric: Annotated[
-        str | None, Parameter(help="accuracy, roc-auc or mae; inferred if not given.")
-    ] = None,
-    out: Annotated[
-        Path | None, Parameter(help="For runs and page; runs/compare/NAME if not given.")
-    ] = None,
-    machine: Where = HERE,
-    debug: Debug = False,
-) -> None:
-    """Compare aggregators on your own graphs: which to pick, and why.
-
-    Every aggregator sits in the same small GNN and gets the same budget. The problem is inferred
-    from y: of nodes or of graphs; whole numbers are classes, floats are numbers. Splits are
-    train_mask, val_mask and test_mask, or random. Ends with a page of scores, times, memory and law
-    violations. The same command resumes where it was stopped, and skips finished runs; evaluate,
-    laws and resume take their folders. A Python file is run: give only one that you trust.
-    """
-    with as_one_line(debug):
-        from treefold.lab.cli.comparing import compare_aggregators
-        from treefold.lab.compare import EPOCHS, Budget, Plan, SmallModel, parse_aggregators
-
-        if epochs is None and seconds is None:
-            epochs = EPOCHS
-        budget = Budget(epochs, seconds, batch_size, learning_rate)
-        model = SmallModel(channels, layers)
-
-        def plan() -> Plan:
-            return Plan(parse_aggregators(aggregators), seeds, budget, model)
-
-        compare_aggregators(dataset, data, task, metric, plan, out, machine)
+app.command(bench)
+app.command(compare)
 
 
 @app.command(name="compile-kernels")
-def compile_kernels() -> None:
+def compile_() -> None:
     """Compile the folds for this machine, which their first use would do; prints where they are."""
-    from treefold.lab.cli.compiling import compile_folds
+    from treefold.operators import CannotBuild, compile_kernels
 
-    compile_folds()
+    try:
+        print(compile_kernels())
+    except CannotBuild as error:
+        print(f"folds run in plain torch: {error}", file=sys.stderr)
+        sys.exit(1)
 
 
 app.command(data_app)

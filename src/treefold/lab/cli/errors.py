@@ -12,7 +12,8 @@ EXTRAS = {
     "train": ("lightning_fabric", "filelock", "safetensors", "numpy", "torchmetrics"),
     "report": ("jinja2", "matplotlib"),
     "graphs": ("networkx",),
-    "ray": ("ray", "pyarrow"),
+    "tables": ("pyarrow",),
+    "ray": ("ray",),
 }
 """The packages of each extra that a command cannot do without."""
 FILES = {"DamagedCheckpoint", "UnreadableLog", "UnreadableRecord", "OSError"}

@@ -1,114 +1,50 @@
-"""Sweeps: many runs from a manifest, several at once, each in a process of its own."""
+"""Sweeps: many runs, several at once, each in a process of its own."""
 
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from treefold.atomic import check_writable, write_atomically
 from treefold.cores import num_cores
-from treefold.lab.cli.commands import in_short, run_folder, variant_name
+from treefold.lab.cli.commands import in_short
 from treefold.lab.cli.display import Display, choose_display
 from treefold.lab.cli.errors import INTERRUPTED
-from treefold.lab.experiments import (
-    find_experiment,
-    find_preset,
-    override,
-    require_aggregator,
-    runner_of,
-)
-from treefold.lab.runs import FULL, RECORD_FILE, Record, UnreadableRecord, as_json, check_precision
-
-if TYPE_CHECKING:
-    from treefold.lab.cli.options import Machine
-
-
-@dataclass(frozen=True)
-class Job:
-    """One line of a manifest: a run to be made."""
-
-    name: str
-    preset: str
-    seed: int
-    out: str
-    assignments: tuple[str, ...]
-    device: str = "cpu"
-    precision: str = FULL
-
-    @property
-    def title(self) -> str:
-        """Its name on the screen."""
-        return f"{self.name} seed {self.seed}"
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the run."""
-        changes = list(self.assignments)
-        return run_folder(
-            Path(self.out), self.name, self.preset, self.seed, changes, self.precision
-        )
-
-    def command(self) -> list[str]:
-        """The command that makes the run."""
-        sets = [part for item in self.assignments for part in ("--set", item)]
-        return [
-            *(sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", "train", self.name),
-            *("--preset", self.preset, "--seed", str(self.seed), "--out", self.out),
-            *("--device", self.device, "--precision", self.precision),
-            *("--threads", "1", "--json-lines", *sets),
-        ]
-
-    def is_finished(self) -> bool:
-        """True if the run is there, with everything evaluated that the recipe asks for."""
-        record = self.record()
-        if record is None or record.status != "finished":
-            return False
-        experiment = find_experiment(self.name, self.preset)[0]
-        wanted = override(experiment, list(self.assignments))[0].recipe()
-        return record.recipe == as_json(wanted)
-
-    def record(self) -> Record | None:
-        """The run's record, if it has one that can be read."""
-        try:
-            return Record.read(self.folder) if (self.folder / RECORD_FILE).exists() else None
-        except UnreadableRecord:
-            return None  # training will report the fault, or start it again
+from treefold.lab.cli.manifest import Entry, Job, jobs_of
+from treefold.lab.runs import LOG_FILE, RECORD_FILE
 
 
 def sweep_rows(
-    recipe: str,
-    preset: str,
-    seeds: int | None,
+    entries: list[Entry],
     out: Path,
-    assignments: list[str],
-    workers: int | None,
-    slurm: list[str] | None,
-    machine: "Machine",
+    workers: int | None = None,
+    slurm: list[str] | None = None,
+    results: Path | None = None,
 ) -> None:
-    """Make every run that is not finished yet; fails if any of them does."""
+    """Make every run that is not finished yet; fails if any of them does.
+
+    With `results`, the record and the log of each finished run are copied there, and a run that
+    has its record there is not made again.
+    """
     if workers is not None and workers < 1:
         raise ValueError(f"--workers is {workers}; expected 1 or more")
-    jobs = list(manifest(recipe, preset, seeds, out, assignments, machine))
-    lines = "".join(json.dumps(asdict(job)) + "\n" for job in jobs)
-    check_writable(out)
-    variant = variant_name(preset, assignments, machine.precision or FULL)
-    name = f"{recipe.replace('/', '-')}-{variant}.manifest.jsonl"
-    write_atomically(out / name, lines.encode())
-    left = [job for job in jobs if not job.is_finished()]
+    jobs = list(jobs_of(entries, out))
+    for folder in filter(None, (out, results)):
+        check_writable(folder)
+    for job in jobs:
+        copy_record(job, results)
+    left = [job for job in jobs if not (job.is_finished() or job.is_finished(results))]
     print(f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished already", flush=True)
     if slurm is not None:
         submit(left, slurm, out)
         return
-    failed = run_here(left, workers or num_cores())
+    failed = run_here(left, workers or num_cores(), results)
     if failed:
         raise RuntimeError(
             f"{len(failed)} of {len(left)} runs failed: {', '.join(failed)}; "
@@ -116,30 +52,17 @@ def sweep_rows(
         )
 
 
-def manifest(
-    recipe: str,
-    preset: str,
-    seeds: int | None,
-    out: Path,
-    assignments: list[str],
-    machine: "Machine",
-) -> Iterator[Job]:
-    """The runs of a sweep, seed by seed; wrong names, wrong values and missing data raise here."""
-    device, precision = machine.device or "cpu", machine.precision or FULL
-    check_precision(precision, device)
-    count = find_preset(recipe, preset).num_seeds if seeds is None else seeds
-    if count < 1:
-        raise ValueError(f"{count} seeds; expected 1 or more")
-    for seed in range(count):
-        for experiment in find_experiment(recipe, preset):
-            changed, _ = override(experiment, assignments)
-            require_aggregator(changed)
-            runner_of(changed, seed).require_data()
-            where = (str(out), tuple(assignments), device, precision)
-            yield Job(experiment.name, preset, seed, *where)
+def copy_record(job: Job, results: Path | None) -> None:
+    """Copy the record and the log of a finished run below `results`, if it is not there."""
+    if results is None or not job.is_finished() or job.is_finished(results):
+        return
+    folder = job.folder_in(results)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (LOG_FILE, RECORD_FILE):  # the record last: with it the run is there
+        write_atomically(folder / name, (job.folder / name).read_bytes())
 
 
-def run_here(jobs: list[Job], workers: int) -> list[str]:
+def run_here(jobs: list[Job], workers: int, results: Path | None = None) -> list[str]:
     """Run the jobs on this machine, `workers` at once; returns the titles of those that failed.
 
     Ctrl-C and SIGTERM are passed on to the runs, which save before they go.
@@ -151,7 +74,7 @@ def run_here(jobs: list[Job], workers: int) -> list[str]:
         ThreadPoolExecutor(workers) as pool,  # waits for its threads, and so for the runs
     ):
         try:
-            codes = list(pool.map(lambda job: _run(job, display, children), jobs))
+            codes = list(pool.map(lambda job: _run(job, display, children, results), jobs))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             children.stop()
@@ -214,7 +137,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, usual)
 
 
-def _run(job: Job, display: Display, children: Children) -> int:
+def _run(job: Job, display: Display, children: Children, results: Path | None = None) -> int:
     errors: list[str] = []
     with children.start(job.command()) as child:
         if child is None:
@@ -232,6 +155,7 @@ def _run(job: Job, display: Display, children: Children) -> int:
         reader.join()
     record = job.record()
     if record is not None and record.status == "finished":
+        copy_record(job, results)
         display.finish(job.title, in_short(record))
         return 0
     reason = errors[-1].strip() if errors else f"exit code {code}"

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from treefold.lab.experiments.task_runner import TaskRunner
 
 AGGREGATOR_NAMES = (
-    *("sum", "mean", "max", "min", "std", "pna", "gru", "lstm"),
+    *("sum", "mean", "max", "min", "std", "pna", "ssma", "gru", "lstm"),
     *("binary-gru", "binary-gru-assoc", "binary-mlp"),
-    *("gated-selection", "gated-selection-general", "finite-selection", "finite-counters"),
+    *("gated-selection", "gated-selection-general", "pna-selection"),
+    *("finite-selection", "finite-counters"),
     *("conjugated-sum", "conjugated-max"),
 )
 """The names of the registry, which itself needs torch."""
@@ -42,6 +43,42 @@ class Family:
         """The module: it has KINDS, RUNNER, PRESETS and `find`."""
         return import_module(f"treefold.lab.experiments.{self.module}")
 
+
+TITLES = {
+    "second-minimum": ("Second minimum", "The second smallest of a set of 8-bit integers."),
+    "second-minimum-lambda": (
+        "Weight of the associativity loss",
+        "The second smallest of a set, by Binary-GRU-Assoc with λ from 1 down to 10⁻⁷.",
+    ),
+    "second-minimum-associativity": (
+        "The associativity loss as published",
+        "The second smallest of a set; the loss is summed over channels and nodes.",
+    ),
+    "generalisation": (
+        "Parts of gated selection",
+        "The second smallest of a set, with parts of the operator left out or changed.",
+    ),
+    "multi-task": (
+        "Six properties of random graphs",
+        "PNA's multi-task benchmark: log₁₀ of the mean squared error on its test graphs.",
+    ),
+    "parity": ("Parity", "Is the sum of a set of integers odd?"),
+    "count-modulo": ("Count modulo 5", "The number of odd integers of a set, modulo 5."),
+    "mode": ("Mode", "The most frequent of a multiset of 4-bit integers."),
+    "xor": ("Exclusive or", "The bitwise exclusive or of a set of 8-bit integers."),
+    "bitwise-or": ("Bitwise or", "The bitwise or of a set of 8-bit integers."),
+    "finite": ("Learned monoids with a proof", "Tasks on sets, by operators with finite states."),
+    "finite-ideas": ("What each idea gives", "Finite states, with one idea left out or changed."),
+    "set-speed": ("Seconds per epoch", "Training on the second minimum, by the size of the sets."),
+    "zinc": ("ZINC", "Molecules: constrained solubility."),
+    "zinc-edges": ("ZINC with edges", "Molecules and their bonds: constrained solubility."),
+    "cifar10": ("CIFAR10", "Superpixels of small images."),
+    "cifar10-edges": ("CIFAR10 with edges", "Superpixels of small images, with edge features."),
+    "mnist": ("MNIST", "Superpixels of handwritten digits."),
+    "mnist-edges": ("MNIST with edges", "Superpixels of handwritten digits, with edge features."),
+    "molhiv": ("MolHIV", "Molecules: which of them stop HIV from multiplying."),
+}
+"""The name of every experiment for a reader, and its question; in the order of a report."""
 
 _SET_TASKS = ("second-minimum", "parity", "count-modulo", "mode", "xor", "bitwise-or")
 _SET_ROWS = ("gru", "binary-gru-assoc", "binary-gru", "pna", "max", "sum")
@@ -101,7 +138,7 @@ FAMILIES = {
         },
         extra_rows=(
             *("gru-16", "binary-gru-16", "binary-gru-assoc-16"),
-            *("gated-selection", "binary-gru-readout"),
+            *("gated-selection", "binary-gru-readout", "pna-selection", "ssma"),
         ),
         with_extra=("multi-task",),
         presets={
@@ -115,7 +152,7 @@ FAMILIES = {
         "realworld",
         tasks=("zinc", "mnist", "cifar10", "molhiv"),
         rows=dict.fromkeys(_REAL, _REAL_ROWS),
-        extra_rows=("pna-ns", "gated-selection"),
+        extra_rows=("pna-ns", "gated-selection", "pna-selection", "ssma"),
         with_extra=_REAL,
         presets={
             "smoke": _SMOKE,

@@ -7,7 +7,7 @@ from torch import nn
 
 from treefold.aggr import LCMAggregation
 from treefold.checkpoints import Checkpoint, CheckpointStore
-from treefold.distributed import ModelFold
+from treefold.distributed import BinaryAnswers, ModelFold
 from treefold.lab.experiments.build import build_model
 from treefold.lab.experiments.catalogue import experiment_from_recipe, runner_of
 from treefold.lab.experiments.recipe import Experiment
@@ -70,7 +70,7 @@ def fold_of(model: nn.Module, name: str = "the model") -> ModelFold:
     return ModelFold(
         operator=aggregator.operator,
         table=table if aggregator.project is None else aggregator.project(table),
-        decoder=model.decoder,
+        decoder=BinaryAnswers(model.decoder),
         bracketing=aggregator.eval_bracketing,
     )
 

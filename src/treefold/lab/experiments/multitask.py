@@ -194,8 +194,13 @@ COPYING_ROWS = {"gated-selection": Row("gated-selection", WIDE, _PAPER_WIDE)}
 READOUT_ROWS = {"binary-gru-readout": Row("binary-gru", READ_OUT, _PAPER_WIDE)}
 """A learned monoid in place of Set2Set: the paper suspects its readout to hold it back."""
 
+MIXED_ROWS = {
+    "pna-selection": Row("pna-selection", WIDE, _PAPER_WIDE, (_DEVIATION,)),
+    "ssma": Row("ssma", WIDE, _PAPER_WIDE),
+}
+"""PNA beside a learned state, and the rival that mixes signals."""
 
-EXTRA_ROWS = {**NARROW_ROWS, **COPYING_ROWS, **READOUT_ROWS}
+EXTRA_ROWS = {**NARROW_ROWS, **COPYING_ROWS, **READOUT_ROWS, **MIXED_ROWS}
 """Rows beyond the paper's table, which are run if they are named."""
 
 

@@ -14,8 +14,7 @@ SCHEDULES = ("constant", "one-cycle", "cosine", "plateau")
 OPEN_ENDED = ("constant", "plateau")
 """Schedules whose learning rates do not depend on how many epochs are to come."""
 _ADDED = {"added": True}
-"""Marks fields that old records lack: left out of a recipe that does not use them, to make the old
-and the new record of a recipe the same."""
+"""Marks fields that old records lack: recipes that do not use them leave them out, as those do."""
 
 
 def _require_positive(part: str, settings: Any, names: Iterable[str]) -> None:
@@ -231,10 +230,6 @@ class Reported:
     source: str
 
 
-def _unchanged(experiment: "Experiment") -> "Experiment":
-    return experiment
-
-
 @dataclass(frozen=True)
 class Experiment:
     """One row of a table: a task, an aggregator, a network, and how to train it."""
@@ -249,7 +244,7 @@ class Experiment:
     reported: dict[str, Reported] = field(default_factory=dict)
     departures: tuple[str, ...] = ()
     restate: Callable[["Experiment"], "Experiment"] = field(
-        default=_unchanged, repr=False, compare=False
+        default=lambda experiment: experiment, repr=False, compare=False
     )
     """Gives a changed experiment with what is reported and departed from brought up to date."""
 

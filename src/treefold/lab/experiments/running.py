@@ -71,6 +71,7 @@ def run(
         world.first(lambda: _claim(folder, held))
         record = resumed()
         if record is None:
+            world.first(partial(set_damaged_aside, folder))
             record = new_record(runner, preset, overrides or {}, world.described())
             world.first(partial(record.write, folder))
         make_trainer = partial(Trainer, runner, model, folder, world)
@@ -84,7 +85,6 @@ def _claim(folder: Path, held: ExitStack) -> None:
     check_writable(folder / CHECKPOINTS)
     for place in (folder, folder / CHECKPOINTS):
         remove_leftovers(place)
-    set_damaged_aside(folder)
 
 
 def _finish(

@@ -1,9 +1,8 @@
 """A run in progress: it trains, validates and saves, epoch by epoch, and resumes."""
 
 import dataclasses
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from treefold.checkpoints import CheckpointStore, DamagedCheckpoint
 from treefold.lab.experiments.annealing import Annealing
 from treefold.lab.experiments.build import build_optimizer, build_schedule
+from treefold.lab.experiments.standing import Standing
 from treefold.lab.experiments.task_runner import TaskRunner, mean_violations
 from treefold.lab.runs import (
     MetricsLog,
@@ -40,20 +40,6 @@ class Watcher:
     step: Callable[[Progress, int], None] = lambda progress, steps: None
     epoch: Callable[[dict[str, float | int], int], None] = lambda row, steps: None
     evaluated: Callable[[dict[str, Any]], None] = lambda shown: None
-
-
-@dataclass
-class Standing:
-    """The best validation of a run so far, and the seconds it has taken."""
-
-    best: float | None = None
-    best_loss: float | None = None
-    best_epoch: int = 0
-    seconds: float = 0.0
-    first_seconds: float = 0.0
-    """The seconds of the first epoch, in which loops may be compiled."""
-    hard: bool = False
-    """True once annealing is over: only then can an epoch be the best."""
 
 
 class Trainer:
@@ -130,20 +116,14 @@ class Trainer:
             "num_parameters": sum(p.numel() for p in self.model.parameters()),
             "best_epoch": chosen.best_epoch,
             self.runner.chosen_by: chosen.best,
-            "seconds_per_epoch": self._seconds_per_epoch(),
+            "seconds_per_epoch": self.standing.seconds_per_epoch(
+                self.progress.epoch - 1 + self.progress.step / self.steps,
+                every=self.runner.times_training_alone,
+            ),
             **self.runner.metrics(scores),
             **{f"{name}-last": value for name, value in last.items() if "@" in name},
             **others,
         }
-
-    def _seconds_per_epoch(self) -> float:
-        """The mean of all epochs but the first, if there are more; of training alone, of all."""
-        epochs, standing = self.progress.epoch, self.standing
-        if self.runner.times_training_alone:
-            return standing.seconds / (epochs - 1 + self.progress.step / self.steps)
-        if epochs == 1:
-            return standing.seconds
-        return (standing.seconds - standing.first_seconds) / (epochs - 1)
 
     def _scores(self, watcher: Watcher, stop: StopRequest) -> dict[Any, Any]:
         self.wrapped.eval()
@@ -213,11 +193,9 @@ class Trainer:
             row |= self._validate()
             if isinstance(self.schedule, ReduceLROnPlateau):
                 self.schedule.step(row[self.runner.paced_by])
-            if self._is_better(row):
-                standing.best = row[self.runner.chosen_by]
-                standing.best_loss = row["validation_loss"]
-                standing.best_epoch = progress.epoch
-                standing.hard = self.annealing.is_over
+            found, loss = row[self.runner.chosen_by], row["validation_loss"]
+            if standing.is_beaten(found, loss, self.annealing.is_over, self.runner.highest):
+                standing.take(progress.epoch, found, loss, self.annealing.is_over)
                 state = capture(rng=False, model=self.model, standing=dataclasses.asdict(standing))
                 self.world.first(lambda: self.best.save(state))
         # An older version that began this run may have logged fewer columns.
@@ -242,20 +220,6 @@ class Trainer:
             with self.world.computing():
                 laws = mean_violations(self.runner.folded(self.model, device))
         return {**self.runner.validate(self.wrapped, device), **laws}
-
-    def _is_better(self, row: Mapping[str, float | int]) -> bool:
-        """Compare by the runner's measure; equal ones, such as two perfect epochs, by the loss.
-
-        Any epoch whose states are codes is better than one where they are still soft.
-        """
-        if self.annealing.is_over != self.standing.hard and self.standing.best is not None:
-            return self.annealing.is_over
-        found, best, loss = row[self.runner.chosen_by], self.standing.best, self.standing.best_loss
-        if best is None or math.isnan(best):  # anything is better than no number
-            return True
-        if found == best and loss is not None:
-            return row["validation_loss"] < loss
-        return found > best if self.runner.highest else found < best
 
     def _save(self) -> None:
         self._require_finite()

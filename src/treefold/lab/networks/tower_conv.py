@@ -118,12 +118,11 @@ class TowerConv(nn.Module):
         else:
             at_receiver, at_source = (to_all(x, w) for w in (of_receiver, of_source))
         at_receiver = at_receiver + self.message.bias
-        messages = at_receiver.index_select(0, neighbours.receiver) + at_source.index_select(
-            0, neighbours.source
-        )
-        if edges is None:
-            return messages
-        return messages + edges(of_edge.transpose(0, 1).flatten(1)).view_as(messages)
+        messages = at_receiver.index_select(0, neighbours.receiver)
+        messages += at_source.index_select(0, neighbours.source)
+        if edges is not None:
+            messages += edges(of_edge.transpose(0, 1).flatten(1)).view_as(messages)
+        return messages
 
     def _aggregate(self, messages: Tensor, neighbours: Neighbours) -> Tensor:
         groups = neighbours.groups
@@ -157,7 +156,7 @@ def to_all(
 def with_mean_log_degree(
     name: str, mean_log_degree: float | None, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """The options of the aggregator `name`, for PNA with δ of its scalers; options win over it."""
-    if name != "pna" or mean_log_degree is None:
+    """The options of the aggregator `name`, with δ where it has scalers; options win over it."""
+    if name not in ("pna", "pna-selection") or mean_log_degree is None:
         return options
     return {"mean_log": mean_log_degree, **options}

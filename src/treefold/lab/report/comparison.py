@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from treefold.lab.report import figures, tables
+from treefold.lab.report.names import LEARNED, in_order, style_of
 from treefold.lab.report.report import write_page
-from treefold.lab.report.runs import Group, Stat, load
-from treefold.lab.report.sections import LEARNED, Section, folded, shown, unfinished
+from treefold.lab.report.sections import Section, folded, unfinished
 from treefold.lab.report.tables import Cell, Column, Table
+from treefold.lab.runs import Group, Stat, load_groups
 
 STUDENT = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Student's t at 95 %, by the number of pairs beyond two; for more pairs, the last."""
@@ -38,7 +39,7 @@ class Comparison:
         self.measure = tables.measure_of(self.metric)
         rows = [group for group in groups if group.metric(f"{self.metric}@val")]
         self.rows = sorted(rows, key=lambda group: -self.gain(group))
-        self.rivals = [g for g in self.rows if not self.sure(self.rows[0], g)]
+        self.rivals = [group for group in self.rows if not self.sure(self.rows[0], group)]
 
     def score(self, group: Group, split: str = "val") -> Stat:
         """Its score on a split."""
@@ -77,21 +78,19 @@ def _seconds(group: Group) -> float:
 
 def write_comparison(out: Path) -> Path:
     """Write `comparison.html` into a comparison's folder from its records, and say what to pick."""
-    groups, damaged = load(out)
-    recipes = (group.runs[0].record.recipe for group in groups)
-    parts = {
-        json.dumps([facts_of(r), r.get("model"), r.get("training")], sort_keys=True)
-        for r in recipes
-    }
-    if len(parts) != 1:
+    groups, damaged = load_groups(out)
+    groups = in_order(groups)
+    recipes = [group.runs[0].record.recipe for group in groups]
+    alike = [json.dumps([facts_of(r), r.get("model"), r.get("training")]) for r in recipes]
+    if len(set(alike)) != 1:
         raise ValueError(
-            f"the folder holds runs of {len(parts)} comparisons; expected one: give another --out, "
-            "or remove what does not belong"
+            f"the folder holds runs of {len(set(alike))} comparisons; expected one: give another "
+            "--out, or remove what does not belong"
         )
     found = Comparison(groups)
-    facts = found.facts
-    missing = Section("Runs without results", items=[*unfinished(groups), *damaged])
-    scores = Section("Scores, time and memory", parts=shown([missing, *folded(found.rows, groups)]))
+    facts, missing = found.facts, unfinished(groups)
+    missing = Section("Runs without results", items=[*missing.items, *damaged])
+    scores = Section("Scores, time and memory", parts=[missing, *folded(found.rows, groups)])
     if found.rows:
         curve, notes = figures.training(found.rows), _notes(found)
         scores = scores._replace(headline=curve, tables=[_table(found)], notes=notes)
@@ -108,14 +107,12 @@ def _choice(found: Comparison) -> str:
     if not found.rows:
         return "No run is finished, so nothing can be said yet."
     chosen, best = found.pick(), found.rows[0]
-    name, seeds, score = chosen.style.label, len(best.finished), found.score(best).text(3)
+    name, seeds, score = style_of(chosen).label, len(best.finished), found.score(best).text(3)
     if chosen is not best:
         words = f"{seeds} seeds cannot tell it from" if seeds > 1 else "it is as good as"
-        times = f"{_seconds(best) / _seconds(chosen):.1f} times as long"
-        return (
-            f"Pick {name}: {words} {best.style.label} ({score} on validation), which takes {times}."
-        )
-    others = ", ".join(group.style.label for group in found.rivals if group is not chosen)
+        times = f"which takes {_seconds(best) / _seconds(chosen):.1f} times as long"
+        return f"Pick {name}: {words} {style_of(best).label} ({score} on validation), {times}."
+    others = ", ".join(style_of(group).label for group in found.rivals if group is not chosen)
     sure = f"; {seeds} seeds cannot tell {others} from it, but it is the fastest" if others else ""
     sure = sure or (f", clearly over {seeds} seeds" if seeds > 1 and found.rows[1:] else "")
     return f"Pick {name}: it is best on validation, with {found.measure.title} {score}{sure}."
@@ -125,27 +122,29 @@ def _notes(found: Comparison) -> list[str]:
     """The test, learned against fixed, and what makes the choice less sure."""
     chosen, answers = found.pick(), found.facts["answers"]
     test, constant = found.score(chosen, "test"), chosen.metric(f"constant_{found.metric}")
-    notes = [f"On the test {chosen.style.label} has {test.text(3)}."]
-    ends = [[g for g in found.rows if g.style.kind in kinds] for kinds in (LEARNED, ("fixed",))]
-    if all(ends):
-        learned, fixed = ends[0][0], ends[1][0]
+    notes = [f"On the test {style_of(chosen).label} has {test.text(3)}."]
+    of_kind = {style_of(group).kind in LEARNED: group for group in reversed(found.rows)}
+    if len(of_kind) == 2:
+        learned, fixed = of_kind[True], of_kind[False]
         verdict = "is better than" if found.sure(learned, fixed) else "cannot be told from"
         verdict = "is worse than" if found.sure(fixed, learned) else verdict
-        notes.append(f"{learned.style.label}, the best learned one, {verdict} {fixed.style.label}.")
-    few = min(answers["val"], answers["test"]) < FEW_ANSWERS
+        name = f"{style_of(learned).label}, the best learned one,"
+        notes.append(f"{name} {verdict} {style_of(fixed).label}.")
     late = [r.record.metrics.get("best_epoch", 0) > 0.9 * r.record.epochs for r in chosen.finished]
-    if any(len(group.finished) < 2 for group in found.rows):
-        notes.append("One seed cannot tell luck from merit: use --seeds 3 or more.")
-    if 2 * sum(late) > len(late):
-        notes.append("Validation was still getting better at the end: more epochs may help.")
-    if few:
-        count = f"{answers['val']} answers in validation and {answers['test']} in the test"
-        notes.append(f"Only {count}: scores are rough.")
-    if constant and found.gain(chosen, "test") <= found.turned(constant) + 2 * (
-        test.deviation or 0
-    ):
-        notes.append("Hardly anything was learned: a constant answer is about as good.")
-    return notes
+    few = min(answers["val"], answers["test"])
+    floor = found.turned(constant) + 2 * (test.deviation or 0) if constant else -math.inf
+    doubts = {
+        "One seed cannot tell luck from merit: use --seeds 3 or more.": any(
+            len(group.finished) < 2 for group in found.rows
+        ),
+        "Validation was still getting better at the end: more epochs may help.": 2 * sum(late)
+        > len(late),
+        f"Only {answers['val']} answers in validation and {answers['test']} in the test: scores "
+        "are rough.": few < FEW_ANSWERS,
+        "Hardly anything was learned: a constant answer is about as good.": found.turned(test)
+        <= floor,
+    }
+    return notes + [words for words, holds in doubts.items() if holds]
 
 
 def _table(found: Comparison) -> Table:
@@ -156,12 +155,17 @@ def _table(found: Comparison) -> Table:
         cells = [Cell(f"{s.mean:.3f}", words) for s, words in zip(scores, ranges, strict=True)]
         columns.append(Column(head, cells))
     machines = {run.machine for group in found.rows for run in group.finished}
-    kinds = {"seconds_per_epoch": "seconds per epoch"} if len(machines) == 1 else {}
-    kinds |= {"step_memory": "peak bytes", "num_parameters": "parameters"}
+    kinds = {"seconds_per_epoch": ("seconds per epoch", "{:,.3g}", 1.0)}
+    kinds = kinds if len(machines) == 1 else {}
+    kinds["step_memory"] = "peak MB", "{:,.1f}", 1e6
+    kinds["num_parameters"] = "parameters", "{:,.0f}", 1.0
     names = sorted({name for g in found.rows for run in g.finished for name in run.record.metrics})
-    kinds |= {name: f"violation of {name[4:]}" for name in names if name.startswith("law:")}
-    for name, head in kinds.items():
+    for law in (name for name in names if name.startswith("law:")):
+        kinds[law] = f"violation of {law[4:]}", "{:.2g}", 1.0
+    for name, (head, shape, unit) in kinds.items():
         values = [group.metric(name) for group in found.rows]
-        columns.append(Column(head, [Cell(f"{v.mean:,.3g}" if v else "") for v in values]))
+        columns.append(
+            Column(head, [Cell(shape.format(v.mean / unit) if v else "") for v in values])
+        )
     note = f"{found.measure.title} {found.measure.arrow}, with its range over seeds. Measured on "
     return Table("Scores", columns, note[0].upper() + note[1:] + "; ".join(sorted(machines)), 6)

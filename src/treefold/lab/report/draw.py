@@ -11,9 +11,9 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
-from treefold.lab.report.runs import Stat
+from treefold.lab.runs import Stat
 
 CARD, WIDE = (500, 330), (980, 400)
 """Widths and heights: two beside each other, and one across the page."""
@@ -27,48 +27,36 @@ _LOOK: dict[str, Any] = {
     **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _INK),
     **dict.fromkeys(("axes.edgecolor", "grid.color"), _FAINT),
 }
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 class Line(NamedTuple):
-    """One curve with its range; with the marker "D" published points, which have no name."""
+    """Means with their ranges; with the marker "D" published points, which have no name."""
 
     label: str
-    x: Sequence[float]
-    y: Sequence[float]
+    points: Mapping[Any, Stat]
     colour: str
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
     dash: str = "solid"
     marker: str = ""
 
 
-class Axis(NamedTuple):
-    """What an axis measures; `ticks` with their words where the choice matters."""
-
-    title: str
-    log: bool = False
-    ticks: Sequence[float] = ()
-    words: Sequence[str] = ()
-    limits: tuple[float, float] | None = None
-
-
 class Figure(NamedTuple):
-    """A figure as data; a `rule` is a line at a place of the x axis, with words for it."""
+    """A figure as data; `x` and `y` are the titles of its axes."""
 
     slug: str
     title: str
     caption: str
-    x: Axis
-    y: Axis
+    x: str
+    y: str
     lines: Sequence[Line]
+    log: str = ""
+    """The axes that are logarithmic: x, y, or xy."""
+    ticks: Mapping[Any, str] = {}
+    """Places of the x axis with their words, where the choice matters."""
+    limits: tuple[float, float] | None = None
+    """Ends of the y axis."""
     rule: tuple[float, str] | None = None
-
-
-def line_of(points: Mapping[Any, Stat], label: str, colour: str, dash: str, marker: str) -> Line:
-    """A line through means, with its range where there is one."""
-    means, lows, highs = zip(*((s.mean, s.low, s.high) for s in points.values()), strict=True)
-    ends = (lows, highs) if lows != highs else ((), ())
-    return Line(label, tuple(points), means, colour, *ends, dash, marker)
+    """A line at a place of the x axis, with words for it."""
 
 
 def draw(figure: Figure, size: tuple[int, int] = CARD) -> str:
@@ -76,72 +64,83 @@ def draw(figure: Figure, size: tuple[int, int] = CARD) -> str:
     width, height = size
     look: Any = {**_LOOK, "svg.hashsalt": f"{figure.slug}{size}"}
     with matplotlib.rc_context(look):
-        names = [each for each in figure.lines if each.label]
-        right = min(26 + max((6.4 * len(each.label) for each in names), default=0), 0.42 * width)
+        longest = max((len(line.label) for line in figure.lines), default=0)
+        right = min(26 + 6.4 * longest, 0.42 * width)
         left, bottom, top = 64, 44, 22 if figure.rule else 12
         shares = 1 - (left + right) / width, 1 - (bottom + top) / height
         canvas = Canvas(figsize=(width / 72, height / 72), dpi=72, facecolor="none")
         axes = canvas.add_axes((left / width, bottom / height, *shares), facecolor="none")
+        for line in figure.lines:
+            _curve(axes, line)
         _frame(axes, figure)
-        for each in figure.lines:
-            _curve(axes, each)
         canvas.draw_without_rendering()  # settles the limits
-        _write_names(axes, canvas, names, size)
+        _write_names(axes, figure.lines, height)
         _thin_ticks(axes)
         buffer = io.StringIO()
-        canvas.savefig(buffer, format="svg", metadata={"Date": None})
+        canvas.savefig(buffer, format="svg", metadata=_NO_METADATA)
     return _cleaned(buffer.getvalue(), figure, size)
 
 
+def _curve(axes: Axes, line: Line) -> None:
+    places, stats = list(line.points), line.points.values()
+    means, lows, highs = ([*ends] for ends in list(zip(*stats, strict=True))[:3])
+    look: dict[str, Any] = {"color": line.colour, "linestyle": line.dash, "marker": line.marker}
+    if line.marker == "D":
+        axes.vlines(places, lows, highs, color=line.colour, linewidth=1)
+        look |= {"linewidth": 0, "markersize": 5, "markerfacecolor": "none", "zorder": 4}
+    elif lows != highs and len(places) > 1:
+        axes.fill_between(places, lows, highs, color=line.colour, alpha=0.16, linewidth=0)
+    if len(places) == 1 and line.label:
+        look["marker"] = "o"
+    width = 1.2 if line.dash == "dotted" else 1.9
+    axes.plot(places, means, **{"linewidth": width, "markersize": 3.5, **look})
+
+
 def _frame(axes: Axes, figure: Figure) -> None:
-    for axis, ticks, limit in (
-        (figure.x, axes.xaxis, axes.set_xlim),
-        (figure.y, axes.yaxis, axes.set_ylim),
-    ):
-        if axis.log:
-            axes.set(**{f"{ticks.axis_name}scale": "log"})
-            ticks.set_minor_locator(NullLocator())
-        if axis.ticks:
-            ticks.set_major_locator(FixedLocator(list(axis.ticks)))
-            ticks.set_ticklabels(axis.words)
-        ticks.set_label_text(axis.title)
-        if axis.limits:
-            limit(*axis.limits)
+    axes.set(xlabel=figure.x, ylabel=figure.y)
+    if figure.limits:
+        axes.set_ylim(figure.limits)
+    axes.margins(x=0.02)
+    axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
+    if "x" in figure.log:
+        axes.set_xscale("log")
+    if figure.ticks:
+        axes.xaxis.set_major_locator(FixedLocator(list(figure.ticks)))
+        axes.xaxis.set_ticklabels(list(figure.ticks.values()))
+    if "y" in figure.log:
+        axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
+        axes.yaxis.set_major_formatter("{x:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
     axes.tick_params(length=0, pad=5)
     # Powers of two, where a balanced tree gains a level, have lines too.
     axes.grid(axis="both" if figure.rule else "y", linewidth=0.7)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.margins(x=0.02)
     if figure.rule:
         place, words = figure.rule
         axes.axvline(place, color=_INK, linewidth=1, linestyle=(0, (1, 2)))
         axes.text(place, 1.02, words, transform=axes.get_xaxis_transform(), ha="center")
 
 
-def _curve(axes: Axes, each: Line) -> None:
-    if each.low and each.marker == "D":
-        axes.vlines(each.x, each.low, each.high, color=each.colour, linewidth=1)
-    elif each.low and len(each.x) > 1:
-        axes.fill_between(each.x, each.low, each.high, color=each.colour, alpha=0.16, linewidth=0)
-    marker = "o" if len(each.x) == 1 and each.label else each.marker
-    look: dict[str, Any] = {"linewidth": 1.2 if each.dash == "dotted" else 1.9, "markersize": 3.5}
-    if marker == "D":
-        look = {"linewidth": 0, "markersize": 5, "markerfacecolor": "none", "zorder": 4}
-    axes.plot(each.x, each.y, color=each.colour, linestyle=each.dash, marker=marker, **look)
-
-
-def _write_names(axes: Axes, canvas: Canvas, names: Sequence[Line], size: tuple[int, int]) -> None:
+def _write_names(axes: Axes, lines: Sequence[Line], height: int) -> None:
     """Write each line's name at its right end, moved apart where they would touch."""
     box = axes.get_window_extent()
-    ends = [(*axes.transData.transform((each.x[-1], each.y[-1])), each) for each in names]
-    ends = sorted((end for end in ends if math.isfinite(end[1])), key=lambda end: end[1])
-    inside = [min(max(y, box.y0), box.y1) for _, y, _ in ends]
-    places = apart(inside, 14.0, 8.0, size[1] - 8.0)
-    for (x, _, each), y, place in zip(ends, inside, places, strict=True):
-        look: dict[str, Any] = {"color": each.colour, "linestyle": each.dash, "linewidth": 1.2}
-        leader = ([x if box.y0 < y < box.y1 else box.x1, box.x1 + 4, box.x1 + 14], [y, y, place])
-        canvas.add_artist(Line2D(*leader, transform=None, **look))
-        canvas.text((box.x1 + 18) / size[0], place / size[1], each.label, va="center")
+    ends = []
+    for line in lines:
+        last = [*line.points][-1]
+        x, y = axes.transData.transform((last, line.points[last].mean))
+        if line.label and math.isfinite(y):
+            inside = box.y0 < y < box.y1  # others are named where they leave the picture
+            ends.append((min(max(y, box.y0), box.y1), x if inside else box.x1, line))
+    ends.sort(key=lambda end: end[:2])
+    places = apart([y for y, _, _ in ends], 14.0, 8.0, height - 8.0)
+    for (y, x, line), place in zip(ends, places, strict=True):
+        points = [(x, y), (box.x1 + 4, y), (box.x1 + 14, place)]
+        look: Any = {"color": line.colour, "linestyle": line.dash, "linewidth": 1.2}
+        axes.figure.add_artist(Line2D(*zip(*points, strict=True), transform=None, **look))
+        axes.annotate(line.label, (box.x1 + 18, place), xycoords="figure pixels", va="center")
 
 
 def apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -169,7 +168,7 @@ def _thin_ticks(axes: Axes) -> None:
 
 def _cleaned(svg: str, figure: Figure, size: tuple[int, int]) -> str:
     """Only what is drawn, in the page's colours, to a tenth of a pixel."""
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.S)
+    svg = re.sub(r"<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.S)
     svg = re.sub(r' id="[a-z]+[\da-z]*_\d+"', "", svg)
     svg = re.sub(r'(?<= )(?:d|x|y|transform)="[^"]+"', lambda found: _rounded(found[0]), svg)
     svg = re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").strip()

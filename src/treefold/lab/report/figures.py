@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from treefold.lab.report.constant_answer import best_constant
-from treefold.lab.report.draw import Axis, Figure, Line, line_of
-from treefold.lab.report.names import GREY, NAMES, slug_of
-from treefold.lab.report.runs import Group, Stat, is_number
+from treefold.lab.report.draw import Figure, Line
+from treefold.lab.report.names import GREY, NAMES, slug_of, style_of
+from treefold.lab.runs import BY_SIZE, Group, Stat, is_number
+from treefold.lab.tasks import best_constant
 
 Groups = Sequence[Group]
 ROUNDING = 1e-6
@@ -21,48 +21,67 @@ def _lines(
     lines = []
     for group in groups:
         if points := dict(of(group)):
-            label, stride = "" if marker == "D" else group.style.label, len(points) // 250 + 1
+            stride = len(points) // 250 + 1
             kept = {x: points[x] for x in (*[*points][:-1:stride], [*points][-1])}
-            lines.append(line_of(kept, label, group.style.colour, group.style.dash, marker))
+            label, style = "" if marker == "D" else style_of(group).label, style_of(group)
+            lines.append(Line(label, kept, style.colour, style.dash, marker))
     return lines
 
 
 def _figure(
-    groups: Groups, name: str, title: str, x: Axis, y: Axis, lines: Sequence[Line], **more: Any
+    groups: Groups, name: str, title: str, lines: Sequence[Line], caption: str = "", **axes: Any
 ) -> Figure | None:
-    over = "repetitions" if name == "seconds" else "seeds"
-    words = [f"Bands: the range over {over}."] if any(e.low and e.label for e in lines) else []
-    whose = more.pop("diamonds", "published")
-    words += [f"Diamonds: {whose}."] if any(each.marker == "D" for each in lines) else []
-    caption = " ".join([*more.pop("words", []), *words])
-    slug = slug_of(name, groups[0].experiment, groups[0].variant) if lines else ""
-    return Figure(slug, title, caption, x, y, lines, **more) if lines else None
+    """A figure whose caption says what bands and diamonds are; None without lines."""
+    named = [line for line in lines if line.label]
+    if not named:
+        return None
+    words = [caption] if caption else []
+    if any(each.low < each.high for line in named for each in line.points.values()):
+        words.append(f"Bands: the range over {'repetitions' if name == 'seconds' else 'seeds'}.")
+    if len(named) < len(lines):
+        words.append("Diamonds: PNA's own figure." if name == "ratio" else "Diamonds: published.")
+    slug = slug_of(name, groups[0].experiment, groups[0].variant)
+    return Figure(slug, title, " ".join(words), lines=lines, **axes)
+
+
+def _sizes(lines: Sequence[Line]) -> list[Any]:
+    return sorted({x for line in lines for x in line.points})
 
 
 def accuracy(groups: Groups, metric: str = "accuracy") -> Figure | None:
     """Accuracy against set size, as in the paper's Figures 1 and 4, or on balanced answers."""
-    lines, plain = _lines(groups, lambda g: g.by_size(metric)), metric == "accuracy"
-    sizes = sorted({int(x) for each in lines for x in each.x}) or [1]
-    task = groups[0].runs[0].record.recipe.get("task")
+    if not (lines := _lines(groups, lambda group: group.by_size(metric))):
+        return None
+    task, sizes = groups[0].runs[0].record.recipe.get("task"), _sizes(lines)
     task = task if isinstance(task, dict) else {}
-    # Exact at every size, also where no network was evaluated; one integer has no second.
-    every = range(max(2, sizes[0]), sizes[-1] + 1) if sizes[-1] <= 1000 and plain else ()
-    known = {n: Stat(c, c, c) for n in every if (c := best_constant(task, n)) is not None}
-    constant = [line_of(known, "Best constant answer", GREY, "dotted", "")] if known else []
-    diamonds = _lines(groups, lambda g: _published(g, "accuracy@"), "D") if plain else []
-    powers = [2**k for k in range(sizes[-1].bit_length()) if 2**k >= sizes[0]]
+    if metric == "accuracy":
+        lines = [*_constant(task, int(sizes[-1])), *lines]
+        lines += _lines(groups, lambda group: _published(group, "accuracy@"), "D")
+    powers = [2**k for k in range(int(sizes[-1]).bit_length()) if 2**k >= sizes[0]]
     # A last size right behind a power would write over its number.
-    ticks = [*powers, *([sizes[-1]] if not powers or sizes[-1] > 1.4 * powers[-1] else [])]
+    last = [] if powers and sizes[-1] < 1.4 * powers[-1] else [sizes[-1]]
     largest = task.get("max_train_size")
     return _figure(
         groups,
-        "accuracy" if plain else "balanced",
-        "Accuracy against set size" if plain else "Accuracy where all answers are as likely",
-        Axis("integers in the set", True, ticks, [f"{tick:,}" for tick in ticks]),
-        Axis("accuracy", limits=(-0.02, 1.03)),
-        [*constant, *lines, *diamonds] if lines else [],
+        "accuracy" if metric == "accuracy" else "balanced",
+        "Accuracy against set size"
+        if metric == "accuracy"
+        else "Accuracy where all answers are as likely",
+        lines,
+        x="integers in the set",
+        y="accuracy",
+        log="x",
+        ticks={tick: f"{tick:,.0f}" for tick in (*powers, *last)},
+        limits=(-0.02, 1.03),
         rule=(largest, f"largest in training: {largest}") if is_number(largest) else None,
     )
+
+
+def _constant(task: Mapping[str, Any], largest: int) -> list[Line]:
+    """The best constant answer, exact at every size; one integer has no second."""
+    known = ((n, best_constant(task, n)) for n in range(2, min(largest, 1000) + 1))
+    points = {float(n): Stat(c, c, c) for n, c in known if c is not None}
+    return [Line("Best constant answer", points, GREY, "dotted")] if points else []
 
 
 def _published(group: Group, prefix: str) -> dict[int, Stat]:
@@ -73,31 +92,43 @@ def _published(group: Group, prefix: str) -> dict[int, Stat]:
 
 def speed(groups: Groups) -> Figure | None:
     """Seconds per epoch against set size on one machine, as in the paper's Figure 3."""
-    lines = _lines(groups, lambda group: group.by_size("seconds_per_epoch_by_size"), "o")
-    diamonds = _lines(groups, lambda g: _published(g, "seconds_per_epoch@"), "D") if lines else []
-    sizes = sorted({x for each in lines for x in each.x})
-    x = Axis("integers in the set", True, sizes, [f"{size:,}" for size in sizes])
-    y, lines = _log_axis("seconds per epoch", [*lines, *diamonds]), [*lines, *diamonds]
-    return _figure(groups, "seconds", "Seconds per epoch against set size", x, y, lines)
+    lines = _lines(groups, lambda group: group.by_size(BY_SIZE), "o")
+    lines += _lines(groups, lambda group: _published(group, "seconds_per_epoch@"), "D")
+    return _figure(
+        groups,
+        "seconds",
+        "Seconds per epoch against set size",
+        lines,
+        x="integers in the set",
+        y="seconds per epoch",
+        log="xy",
+        ticks={size: f"{size:,}" for size in _sizes(lines)},
+    )
 
 
 def ratio(groups: Groups) -> Figure | None:
     """Errors on graphs larger than in training, as in the paper's Figure 5."""
-    lines, diamonds = _lines(groups, _ratios, "o"), _lines(groups, _read_off, "D")
-    sizes = sorted({x for each in lines for x in each.x})
-    flat = Line("Constant answer", sizes, [0.0] * len(sizes), GREY, dash="dotted")
-    values = [0.0, *(y for each in (*lines, *diamonds) for y in each.y)]
+    ours, theirs = _lines(groups, _ratios, "o"), _lines(groups, _read_off, "D")
+    sizes = _sizes(ours)
+    flat = (
+        [Line("Constant answer", dict.fromkeys(sizes, Stat(0, 0, 0)), GREY, "dotted")]
+        if ours
+        else []
+    )
+    values = [each.mean for line in (*flat, *ours, *theirs) for each in line.points.values()]
     # What is ten times as wrong as a constant answer leaves the picture: the rest is seen.
-    limits = min(values) - 0.08, min(max(values), 1.0) + 0.08
+    limits = (min(values) - 0.08, min(max(values), 1.0) + 0.08) if values else None
     return _figure(
         groups,
         "ratio",
         "Error against graph size",
-        Axis("nodes in the graph", True, sizes, [f"{size - 2:g}–{size + 2:g}" for size in sizes]),
-        Axis("log₁₀ (error / constant's error)", limits=limits),
-        [flat, *lines, *diamonds] if lines else [],
-        words=["Mean over targets; below 0 is better than a constant answer."],
-        diamonds="PNA's, read off its figure",
+        [*flat, *ours, *theirs],
+        "Mean over targets; below 0 is better than a constant answer.",
+        x="nodes in the graph",
+        y="log₁₀ (error / constant's error)",
+        log="x",
+        ticks={size: f"{size - 2:g}–{size + 2:g}" for size in sizes},
+        limits=limits,
     )
 
 
@@ -116,48 +147,45 @@ def _read_off(group: Group) -> dict[float, Stat]:
 
 def training(groups: Groups, pattern: str = "validation_(?!loss)") -> Figure | None:
     """A column of the logs by epoch, the validation score if nothing else is asked for."""
-    logged = {name: None for g in groups for run in g.finished for row in run.log for name in row}
+    logged = dict.fromkeys(name for group in groups for row in group.log for name in row)
     column = next((name for name in logged if re.match(pattern, name)), "")
-    words, law = re.sub(r"^(law:|validation_)", "", column), column.startswith("law:")
     lines = _lines(groups, lambda group: group.logged(column))
-    lines = [each for each in lines if not law or max((*each.y, *each.high)) > ROUNDING]
-    limits = (-0.02, 1.03) if words == "accuracy" else None
-    axis = Axis(words.replace("_", " "), limits=limits)
-    axis = (
-        _log_axis("relative violation" if law else words, lines) if law or words == "mae" else axis
+    name, law = column.removeprefix("validation_"), column.startswith("law:")
+    if law:
+        lines = [e for e in lines if max(stat.high for stat in e.points.values()) > ROUNDING]
+        name = name.removeprefix("law:")
+    measure = NAMES["measures"].get(name, [name])[0]
+    return _figure(
+        groups,
+        column,
+        f"Violation of {name}" if law else "Validation in training",
+        lines,
+        x="epoch",
+        y="relative violation" if law else measure,
+        log="y" if law or name == "mae" else "",
+        limits=(-0.02, 1.03) if name == "accuracy" else None,
     )
-    title = f"Violation of {words}" if law else "Validation in training"
-    return _figure(groups, column, title, Axis("epoch"), axis, lines)
 
 
 def laws(groups: Groups) -> list[Figure]:
     """The violation of each law that is not built in, by epoch."""
-    names = {name for g in groups for run in g.finished for row in run.log for name in row}
+    names = {name for group in groups for row in group.log for name in row}
     found = [training(groups, f"{n}$") for n in sorted(names) if n.startswith("law:")]
     return [figure for figure in found if figure]
 
 
-def _log_axis(title: str, lines: Sequence[Line]) -> Axis:
-    """A logarithmic axis that fits the lines, with more ticks where it is short."""
-    values = [y for each in lines for y in (*each.y, *each.low, *each.high) if y > 0] or [1.0]
-    low, high = min(values) / 1.2, max(values) * 1.2
-    steps = (1,) if high / low > 300 else (1, 2, 5) if high / low > 8 else (1, 1.5, *range(2, 10))
-    ticks = [float(f"{step}e{power}") for power in range(-12, 9) for step in steps]
-    ticks = [tick for tick in ticks if low <= tick <= high]
-    return Axis(title, True, ticks, [f"{tick:g}" for tick in ticks], (low, high))
-
-
-def spark(lines: Sequence[Line]) -> str:
-    """Lines without axes, small enough for a cell of a table."""
-    xs, ys = [x for each in lines for x in each.x], [y for each in lines for y in each.y]
-    if not xs or min(xs) == max(xs):
-        return ""
-    drawn, wide, tall = "", 116 / (max(xs) - min(xs)), 24 / (max(ys) - min(ys) or 1)
-    for each in lines:
+def spark(figure: Figure, wanted: Sequence[str]) -> str:
+    """The lines with these labels without axes, small enough for a cell of a table."""
+    named = [line for line in figure.lines if line.label]
+    lines = [line for line in named if line.label in wanted] or named
+    xs, ys = _sizes(lines), [each.mean for line in lines for each in line.points.values()]
+    low, high = (0.0, 1.0) if figure.y == "accuracy" else (min(ys), max(ys))
+    wide, tall = 116 / (xs[-1] - xs[0] or 1), 24 / (high - low or 1)
+    drawn = ""
+    for line in lines:
         places = (
-            (2 + (x - min(xs)) * wide, 27 - (y - min(ys)) * tall)
-            for x, y in zip(each.x, each.y, strict=True)
+            (2 + (x - xs[0]) * wide, 27 - (y.mean - low) * tall) for x, y in line.points.items()
         )
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        drawn += f'<polyline points="{points}" stroke="{each.colour}"/>'
+        drawn += f'<polyline points="{points}" stroke="{line.colour}"/>'
     return f'<svg class="spark" viewBox="0 0 120 30" aria-hidden="true">{drawn}</svg>'

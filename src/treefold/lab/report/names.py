@@ -1,17 +1,23 @@
-"""What things are called and how they look, as `names.toml` has it."""
+"""Names and looks of what a report shows, as `names.toml` has them, and the order to show it in."""
 
 import math
 import re
 import tomllib
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from treefold.lab.experiments import FAMILIES, TITLES
+from treefold.lab.runs import Group
+
 NAMES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
-TITLES: dict[str, list[str]] = {**NAMES["experiments"], **NAMES["real"]}
+REAL = FAMILIES["real graphs"].rows
 PRESETS, GREY = ("paper", "standard", "quick", "smoke"), "#8a8f98"
+LEARNED = ("recurrent", "LCM")
 _SPARE = ("#aa4499", "#44aa99", "#999933", "#cc6677", "#7b6fd0", "#a6761d")
 _SCALE = (*("#482878", "#3e4989", "#31688e", "#26828e"), "#1f9e89", "#35b779", "#6ece58", "#a5c82a")
+"""Colours of λ = 1 to 10⁻⁷."""
 
 
 class Style(NamedTuple):
@@ -26,26 +32,22 @@ class Style(NamedTuple):
 STYLES = {row: Style(*entry) for row, entry in NAMES["aggregators"].items()}
 
 
-def style_of(row: str, aggregator: str = "", weight: float | None = None) -> Style:
-    """The style of a row; a point of a sweep has its λ, an unknown row a colour by its name."""
+def style_of(group: Group) -> Style:
+    """The style of its row; a point of a sweep has its λ, an unknown row a colour by its name."""
+    row, weight = group.row, group.weight
     if weight is not None:
-        place = -math.log10(weight) / 7 if weight > 0 else 1.0
-        return Style(f"λ = {power_of_ten(weight)}", "LCM", scale(min(max(place, 0.0), 1.0)))
-    kind = STYLES[aggregator].kind if aggregator in STYLES else "other"
+        power = round(-math.log10(weight)) if weight > 0 else 7
+        return Style(f"λ = {power_of_ten(weight)}", "LCM", _SCALE[min(max(power, 0), 7)])
+    kind = STYLES[group.aggregator].kind if group.aggregator in STYLES else "other"
     return STYLES.get(row) or Style(row, kind, _SPARE[zlib.crc32(row.encode()) % len(_SPARE)])
-
-
-def scale(place: float) -> str:
-    """A colour between dark and light, by a place from 0 to 1."""
-    return _SCALE[round(place * (len(_SCALE) - 1))]
 
 
 def power_of_ten(value: float) -> str:
     """10⁻³ for 0.001, and the plain number for what is no power of ten."""
-    if not (power := re.fullmatch(r"1e([+-]\d+)", f"{value:e}".replace(".000000", ""))):
+    digits, _, exponent = f"{value:e}".partition("e")
+    if digits != "1.000000" or value == 1:
         return f"{value:g}"
-    exponent = str(int(power[1])).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return "1" if exponent == "⁰" else f"10{exponent}"
+    return "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def source_in_words(source: str) -> str:
@@ -60,5 +62,24 @@ def slug_of(*parts: str) -> str:
 
 
 def title_of(experiment: str) -> str:
-    """What a reader calls an experiment."""
-    return TITLES.get(experiment, [experiment])[0]
+    """The name of an experiment for a reader."""
+    return TITLES.get(experiment, (experiment,))[0]
+
+
+def anchor_of(group: Group) -> str:
+    """The place of its records on a page."""
+    parts = (group.experiment, group.row, group.variant, group.timed_on)
+    return f"{slug_of(*parts[:2])}-{zlib.crc32(repr(parts).encode()):08x}"
+
+
+def in_order(groups: Iterable[Group]) -> list[Group]:
+    """Groups as a reader expects them: by experiment, preset and row, those with changes last."""
+    place = {name: number for number, name in enumerate((*TITLES, *PRESETS, *STYLES))}
+
+    def key(group: Group) -> tuple[Any, ...]:
+        names = (group.experiment, group.preset, group.row)
+        experiment, preset, row = (place.get(name, 99) for name in names)
+        first = experiment, names[0], bool(group.changes), preset, group.variant
+        return *first, -(group.weight or 0), row, names
+
+    return sorted(groups, key=key)

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from treefold.atomic import write_atomically
 from treefold.lab.report.draw import CARD, WIDE, draw
-from treefold.lab.report.runs import load
+from treefold.lab.report.names import anchor_of, style_of
 from treefold.lab.report.sections import Section, report_page
 from treefold.lab.report.tables import Table
+from treefold.lab.runs import load_groups
 
 HERE = Path(__file__).parent
 _STYLES = {"best": "bold", "second": "underline"}
@@ -25,7 +26,7 @@ def write_report(runs: Path, out: Path) -> Path:
 
     The same records give the same bytes. A folder without records is a ValueError.
     """
-    return write_page(report_page(*load(runs)), out / "report.html")
+    return write_page(report_page(*load_groups(runs)), out / "report.html")
 
 
 def write_page(page: Section, path: Path) -> Path:
@@ -37,14 +38,14 @@ def write_page(page: Section, path: Path) -> Path:
     options: dict[str, Any] = {"loader": FileSystemLoader(HERE), "undefined": StrictUndefined}
     template = Environment(autoescape=True, trim_blocks=True, **options).get_template("page.html")
     tools = {"draw": draw, "wide": WIDE, "card": CARD, "address": address}
+    tools |= {"style_of": style_of, "anchor_of": anchor_of}
     html = template.render(page=page, css=(HERE / "page.css").read_text(), **tools)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, html.encode(errors="replace"))
-    console, tables = Console(highlight=False, markup=False), [*page.tables]
+    console = Console(highlight=False, markup=False)
     if page.sentence:
         console.print(f"\n{page.sentence}\n")
-    tables += [table for section in page.parts for table in section.tables]
-    if table := next(filter(None, tables), None):
+    for table in [table for section in (page, *page.parts) for table in section.tables][:1]:
         console.print(_grid(table))
     console.print(f"the page is {path}", soft_wrap=True)
     return path

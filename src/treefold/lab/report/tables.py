@@ -1,11 +1,18 @@
 """Tables as data: scores with the published ones beside them, and real graphs side by side."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from treefold.lab.report.names import NAMES, STYLES, title_of
-from treefold.lab.report.runs import Group, Stat
+from treefold.lab.report.names import (
+    NAMES,
+    STYLES,
+    anchor_of,
+    source_in_words,
+    style_of,
+    title_of,
+)
+from treefold.lab.runs import Group, Stat
 
 
 class Cell(NamedTuple):
@@ -68,23 +75,17 @@ def measure_of(metric: str) -> Measure:
 def where(metric: str) -> str:
     """`sizes 1–16` for accuracy@1-16, `balanced, size 32` for accuracy@balanced-32."""
     name = metric.partition("@")[2]
-    size, balanced = name.removeprefix("balanced-"), name.startswith("balanced-")
-    if not size.replace("-", "").isdecimal():
-        return str(NAMES["scores"].get(size, size.replace("-", " ")))
-    words = f"sizes {size.replace('-', '–')}" if "-" in size else f"size {int(size):,}"
-    return f"balanced, {words}" if balanced else words
+    balanced, size = "balanced, " * name.startswith("balanced-"), name.removeprefix("balanced-")
+    if size.isdecimal():
+        return f"{balanced}size {int(size):,}"
+    if size.replace("-", "").isdecimal():
+        return f"{balanced}sizes {size.replace('-', '–')}"
+    return str(NAMES["scores"].get(name, name.replace("-", " ")))
 
 
 def scores_of(groups: Iterable[Group]) -> list[str]:
-    """The names of all scores, in the order of their table."""
-
-    def place(metric: str) -> tuple[bool, int, int, str]:
-        name, order = metric.partition("@")[2].removeprefix("balanced-"), [*NAMES["scores"]]
-        number = name.partition("-")[0]
-        first = order.index(name) if name in order else len(order)
-        return "balanced" in metric, first, int(number) if number.isdecimal() else 0, name
-
-    return sorted({name for group in groups for name in group.scores}, key=place)
+    """The names of all scores, in the order of their records."""
+    return list(dict.fromkeys(name for group in groups for name in group.scores))
 
 
 def headline_score(groups: Iterable[Group]) -> str:
@@ -98,7 +99,7 @@ def headline_score(groups: Iterable[Group]) -> str:
 def number_cell(found: Stat | None, digits: int, mark: str = "") -> Cell:
     """A number over its deviation; empty where there is none."""
     number, _, deviation = found.text(digits).partition(" ± ") if found else ("", "", "")
-    return Cell(number, f"± {deviation}" if deviation else "", mark)
+    return Cell(number, f"±\u00a0{deviation}" if deviation else "", mark)
 
 
 def names(groups: Iterable[Group]) -> Column:
@@ -106,29 +107,34 @@ def names(groups: Iterable[Group]) -> Column:
     cells = []
     for group in groups:
         changed = [f"{key.rpartition('.')[2]}={value}" for key, value in group.changes.items()]
-        small, style = ", ".join(changed) or group.style.kind, group.style
-        cells.append(Cell(style.label, small, "", style.colour, f"#{group.anchor}"))
+        style = style_of(group)
+        small = ", ".join(changed) or style.kind
+        cells.append(Cell(style.label, small, "", style.colour, f"#{anchor_of(group)}"))
     return Column("aggregator", cells, number=False)
 
 
 def compared(rows: Sequence[Group | None], metric: str, title: str = "") -> list[Column]:
     """Our scores, the best of them and the second marked, and the published ones if there are."""
     measure, title = measure_of(metric), title or where(metric)
-    ours = [group.metric(metric) if group else None for group in rows]
-    rivals = {g: measure.key(s) for g, s in zip(rows, ours, strict=True) if g and s}
-    keys = sorted({key for group, key in rivals.items() if group.style.kind != "exact"})[::-1]
-    marks = dict(zip(keys, ("best", "second"), strict=False)) if len(rivals) > 1 else {}
-    cells = [
-        number_cell(s, measure.digits, marks.get(rivals[g], "") if g in rivals else "")
-        for g, s in zip(rows, ours, strict=True)
-    ]
+    ours: dict[Group | None, Stat]
+    ours = {g: score for g in rows if g and (score := g.metric(metric))}
+    marks = _marks(ours, measure)
+    cells = [number_cell(ours.get(g), measure.digits, marks.get(g, "")) for g in rows]
     paper = [group.reported(metric) if group else None for group in rows]
     if not any(paper):
-        over, balanced, size = title.rpartition("balanced, ")
-        return [Column(size, cells, over + balanced.removesuffix(", "))]
+        return [Column(title, cells)]
     theirs = [number_cell(each, measure.digits) for each in paper]
-    head = "paper" if all("the paper" in each.source for each in paper if each) else "published"
+    sources = {source_in_words(each.source) for each in paper if each}
+    head = "paper" if all("the paper" in source for source in sources) else "published"
     return [Column("ours", cells, title), Column(head, theirs, title)]
+
+
+def _marks(scores: Mapping[Any, Stat], measure: Measure) -> dict[Group | None, str]:
+    """The best and the second of several; an exact monoid is no rival."""
+    keys = {group: measure.key(score) for group, score in scores.items()}
+    order = sorted({key for group, key in keys.items() if style_of(group).kind != "exact"})[::-1]
+    words = dict(zip(order, ("best", "second"), strict=False)) if len(keys) > 1 else {}
+    return {group: words.get(key, "") for group, key in keys.items()}
 
 
 def score_table(groups: Sequence[Group], title: str = "Scores") -> Table | None:
@@ -136,21 +142,17 @@ def score_table(groups: Sequence[Group], title: str = "Scores") -> Table | None:
     if not (metrics := scores_of(groups)):
         return None
     found = [column for metric in metrics for column in compared(groups, metric)]
-    parameters = [group.metric("num_parameters") for group in groups]
-    effort = {
-        "epochs": [_range(run.record.epochs for run in group.finished) for group in groups],
-        "steps": [_range(run.steps for run in group.finished) for group in groups],
-        "seeds": [str(len(group.finished)) for group in groups],
-        "parameters": [f"{each.mean:,.0f}" if each else "" for each in parameters],
-    }
+    effort = {"epochs": [_range(run.record.epochs for run in g.finished) for g in groups]}
+    if not groups[0].timed_on:
+        effort["seeds"] = [str(len(group.finished)) for group in groups]
+    known = [group.metric("num_parameters") for group in groups]
+    effort["parameters"] = [f"{each.mean:,.0f}" if each else "" for each in known]
     more = [Column(head, list(map(Cell, cells))) for head, cells in effort.items() if any(cells)]
+    machines = "; ".join(sorted({group.timed_on for group in groups} - {""}))
     measure = measure_of(metrics[0])
-    note = f"{measure.title[0].upper()}{measure.title[1:]} {measure.arrow}"
-    if "seconds" in metrics[0]:
-        note += f", ours on {'; '.join(sorted({r.machine for g in groups for r in g.finished}))}"
-    return Table(
-        title, [names(groups), *found, *more], note + told(groups, metrics), 1 + len(found)
-    )
+    note = f"{measure.title} {measure.arrow}{', ours on ' * bool(machines)}{machines}"
+    columns = [names(groups), *found, *more]
+    return Table(title, columns, legend(note, groups, metrics), 1 + len(found))
 
 
 def _range(counts: Iterable[int]) -> str:
@@ -158,15 +160,15 @@ def _range(counts: Iterable[int]) -> str:
     return "–".join(f"{count:,}" for count in dict.fromkeys(ends[:1] + ends[-1:]))
 
 
-def told(groups: Sequence[Group], metrics: Iterable[str]) -> str:
-    """What marks mean, and where published numbers are from."""
+def legend(note: str, groups: Sequence[Group], metrics: Iterable[str]) -> str:
+    """A note, the meaning of marks, and the sources of published numbers."""
     reported = (group.reported(metric) for group in groups for metric in metrics)
-    found = "; ".join(sorted({each.source for each in reported if each}))
+    found = "; ".join(sorted({source_in_words(each.source) for each in reported if each}))
     marks = "; bold is best, underlined second." if len(groups) > 1 else "."
-    return marks + (f" Published: {found}." if found else "")
+    return f"{note[0].upper()}{note[1:]}{marks}" + (f" Published: {found}." if found else "")
 
 
-def real_table(by_experiment: dict[str, list[Group]]) -> Table:
+def real_table(by_experiment: Mapping[str, Sequence[Group]]) -> Table:
     """Real graphs as the paper draws them: an aggregator a row, a data set a column."""
     every = [group for groups in by_experiment.values() for group in groups]
     rows = {group.row: group for group in every}
@@ -178,4 +180,4 @@ def real_table(by_experiment: dict[str, list[Group]]) -> Table:
         title = f"{title_of(name)}, {measure.title} {measure.arrow}"
         columns += compared([here.get(row) for row in order], metrics[-1], title)
     note = "Test scores of the epoch that is best on validation"
-    return Table("Real graphs side by side", columns, note + told(every, metrics))
+    return Table("Real graphs side by side", columns, legend(note, every, metrics))

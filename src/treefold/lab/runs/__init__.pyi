@@ -2,6 +2,12 @@ from .answer_scores import AnswerScore as AnswerScore
 from .answer_scores import measure_of as measure_of
 from .answer_scores import num_correct as num_correct
 from .answer_scores import score_answers as score_answers
+from .groups import BY_SIZE as BY_SIZE
+from .groups import Group as Group
+from .groups import Run as Run
+from .groups import Stat as Stat
+from .groups import is_number as is_number
+from .groups import load_groups as load_groups
 from .lock import FolderInUse as FolderInUse
 from .lock import locked as locked
 from .loop import Batches as Batches

@@ -26,6 +26,14 @@ _RENAMED = {
 }
 """Part and name in old recipes, and the name today."""
 
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(("name", "preset", "status"), str),
+    **dict.fromkeys(("recipe", "overrides", "reported", "metrics", "hardware", "machine"), dict),
+    **dict.fromkeys(("seed", "epochs"), int),
+    "departures": list,
+}
+"""The types of the entries that every reader relies on."""
+
 Status: TypeAlias = Literal["running", "stopped", "finished", "failed"]
 
 
@@ -112,6 +120,10 @@ class Record:
             )
         if missing := sorted(required - found.keys()):
             raise UnreadableRecord(f"{path} lacks {missing}; it is incomplete")
+        for name, kind in _KINDS.items():
+            if not isinstance(found.get(name, kind()), kind):
+                value = f"{found[name]!r:.60}"
+                raise UnreadableRecord(f"{path} has `{name}` {value}; expected {kind.__name__}")
         return cls(**{**found, "recipe": _with_names_of_today(found["recipe"])})
 
 
@@ -121,9 +133,7 @@ def as_json(recipe: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _with_names_of_today(recipe: Any) -> Any:
-    if not isinstance(recipe, dict):
-        return recipe
+def _with_names_of_today(recipe: dict[str, Any]) -> dict[str, Any]:
     return {
         part: {
             _RENAMED.get((part, name), name): value

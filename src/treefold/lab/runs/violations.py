@@ -10,11 +10,9 @@ from treefold.aggr import (
     LCMAggregation,
     RaggedAggregation,
     RecurrentAggregation,
-    packed_order_of,
-    plan_of,
 )
 from treefold.algebra import MONOID_LAWS, SWAP, Law, State, draw_for
-from treefold.fold import Groups, Rows, TableRows, chain_fold, tree_fold
+from treefold.fold import Groups, Rows, TableRows, chain_fold, plan_of, tree_fold
 from treefold.lab.runs.loop import Examples
 
 NUM_EXAMPLES = 64
@@ -65,9 +63,9 @@ def inputs_of(rows: Rows, groups: Groups) -> Tensor:
 def states_of(aggregator: RaggedAggregation, rows: Rows, groups: Groups) -> State:
     """All states that an aggregator goes through on these rows."""
     if isinstance(aggregator, LCMAggregation):
-        leaves = aggregator.projected(rows)[groups.order]
+        leaves = TableRows.of(aggregator.projected(rows))[groups.order]
         fold = tree_fold(aggregator.operator, leaves, plan_of(groups, aggregator.eval_bracketing))
         return torch.cat([leaves.gathered(), cast(Tensor, fold.nodes)])
     cell = cast(RecurrentAggregation, aggregator).cell
-    chain = chain_fold(cell, rows, groups, packed_order_of(groups), cell.initial, keep_states=True)
+    chain = chain_fold(cell, rows, groups, cell.initial, keep_states=True)
     return cast(State, chain.states)

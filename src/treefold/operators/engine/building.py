@@ -71,6 +71,14 @@ def library(folder: Path | None = None, again: bool = False) -> Path:
     return found
 
 
+def is_built() -> bool:
+    """Whether the library is there already."""
+    try:
+        return _is_whole(cache_folder() / f"{_key()}.so")
+    except OSError:
+        return False
+
+
 def compile_kernels() -> Path:
     """Compile the folds ahead of their first use, even if that failed before."""
     return library(again=True)

@@ -1,246 +1,167 @@
-"""Folds by compiled operations: who may use them, and their gradients and transforms."""
+"""Folds over trees by compiled operations, where they can be used; else in plain torch."""
 
-import logging
-import os
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias, cast
 
 import torch
-from torch import Tensor, nn
-from torch.autograd import forward_ad
+from torch import Tensor
 
-from treefold.fold import Rows, TableRows, TreePlan
-from treefold.operators.engine.building import CannotBuild, capability, library
-from treefold.operators.second_order import differentiable_gradients
-from treefold.operators.transforms import are_transforms_active
-
-_log = logging.getLogger("treefold")
+from treefold.fold import Fold, Rows, TableRows, TreePlan, fold_levels
+from treefold.operators.engine.operations import Operation, can_compute, compiled, need_gradient
+from treefold.operators.gpu import choice as off_cpu
+from treefold.operators.operator import Operator
+from treefold.operators.transforms import HALF_TYPES, precisions
 
 CHUNK = 1 << 14
 """Numbers of state that a thread makes at once; what it needs for them fits its core's cache."""
-
-Parameters: TypeAlias = Sequence[Tensor | None]
 NUM_PLAN = 4
 """Tensors of a plan: leaves, levels, children, places."""
 
+Parameters: TypeAlias = Sequence[Tensor | None]
 
-class Compiled(NamedTuple):
-    """The operation `treefold::name`, and what stands for it where it cannot be used.
 
-    Its arguments are the rows, a plan's tensors, the identity, `num_parameters` parameters,
-    settings, and three more: whether rows repeat, whether to save what a gradient needs, and the
-    size of a chunk.
+class TreeFold:
+    """The fold of an operator: in compiled operations, or in plain ones.
+
+    `combine(a, b, parameters, factor_type, *settings)` is a ⊕ b in plain operations, for states in
+    full precision; factors of products are of `factor_type`. `num_saved` is how many numbers a
+    compiled fold saves for the gradient, per pair and inner row.
     """
 
-    name: str
-    num_parameters: int
-    saved: Callable[[Parameters], int | torch.SymInt]
-    """How many numbers per pair are saved for the gradient."""
-    combine: Callable[[Tensor, Tensor, Parameters, Sequence[Any]], Tensor]
-    """a ⊕ b in plain operations, from parameters and settings."""
-
-    @property
-    def call(self) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-        """The operation: groups, states and what is saved."""
-        return getattr(torch.ops.treefold, self.name)  # type: ignore[no-any-return]
-
-    @property
-    def call_backward(self) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-        """Its gradients: of rows, identity and all parameters."""
-        return getattr(torch.ops.treefold, f"{self.name}_backward")  # type: ignore[no-any-return]
-
-
-_COMPILED: list[Compiled] = []
-
-
-def compiled(operation: Compiled) -> Compiled:
-    """Remember an operation; it is registered once the library is loaded."""
-    _COMPILED.append(operation)
-    return operation
-
-
-@cache
-def why_not() -> str | None:
-    """None if the operations are there; they are loaded, and compiled at the first use of all."""
-    if os.environ.get("TREEFOLD_ENGINE") == "torch":
-        return "TREEFOLD_ENGINE is torch"
-    try:
-        torch.ops.load_library(library())
-        for operation in _COMPILED:
-            _register(operation)
-    except (CannotBuild, OSError) as error:
-        reason = "; ".join(str(each) for each in (error, error.__cause__) if each)
-        _log.warning("treefold: folds run in plain torch: %s", reason)
-        return reason
-    _log.info("folds run compiled for %s", capability())
-    return None
-
-
-def release_memory() -> None:
-    """Give the memory that compiled folds keep, and nobody uses, back to the system."""
-    if why_not.cache_info().currsize and why_not() is None:
-        torch.ops.treefold.release()
-
-
-def can_fold(rows: Tensor, parameters: Parameters) -> bool:
-    """Whether compiled operations take such rows and parameters."""
-    if torch.compiler.is_compiling() or are_transforms_active():
-        return False
-    given = [rows, *(each for each in parameters if each is not None)]
-    return (
-        rows.dtype in (torch.float32, torch.float64)
-        and rows.dim() >= 2
-        and all(
-            type(each) in (Tensor, nn.Parameter) and each.is_cpu and each.dtype == rows.dtype
-            for each in given
+    def __init__(
+        self,
+        name: str,
+        num_parameters: int,
+        num_saved: Callable[[Parameters], int | torch.SymInt],
+        combine: Callable[..., Tensor],
+    ) -> None:
+        self.name, self.num_parameters = name, num_parameters
+        self.num_saved, self.combine = num_saved, combine
+        self.operation = compiled(
+            Operation(name, 2 + num_parameters, NUM_PLAN, 2, self._empty, self._plain, True)
         )
-        and not torch.is_autocast_enabled("cpu")
-        and getattr(forward_ad, "_current_level", -1) < 0  # no derivative is carried forward
-        and why_not() is None
-    )
 
+    def fold(
+        self, op: Operator, x: Rows, plan: TreePlan, parameters: Parameters, *settings: float
+    ) -> Fold:
+        """The groups and all nodes."""
+        rows = x.table if isinstance(x, TableRows) else x
+        if (
+            not isinstance(rows, Tensor)
+            or rows.dim() < 2
+            or rows.shape[-1] != op.channels
+            or not rows.is_floating_point()
+        ):
+            raise _wrong_rows(rows, op.channels)
+        state_type, factor_type = precisions(rows)
+        table, identity = rows.to(state_type), op.identity.to(state_type)
+        if op.identity.dtype in HALF_TYPES:  # a module in half precision
+            parameters = [None if each is None else each.to(state_type) for each in parameters]
+        tensors = (table, identity, *parameters)
+        plain = partial(self._in_plain_torch, x, plan, factor_type, settings)
+        if (off_cpu.ON_CPU or not table.is_cpu) and off_cpu.can_fold(self.name, tensors):
+            found = off_cpu.fold(self.name, x, plan, tensors, settings, factor_type, plain)
+        elif factor_type != torch.float16 and can_compute(*tensors):
+            found = self._compiled(x, plan, tensors, settings, factor_type == torch.bfloat16)
+        else:
+            found = plain(*tensors)
+        if rows.dtype == state_type:
+            return found
+        return Fold(*(cast(Tensor, part).to(rows.dtype) for part in found))
 
-def fold(
-    operation: Compiled,
-    x: Rows,
-    plan: TreePlan,
-    identity: Tensor,
-    parameters: Parameters,
-    *settings: float,
-) -> tuple[Tensor, Tensor]:
-    """The groups, and all nodes."""
-    if isinstance(x, TableRows):
-        table, leaves = x.table, x.rows.index_select(0, plan.leaves).long()
-    else:
-        assert isinstance(x, Tensor)
-        table, leaves = x, plan.leaves
-    saves = torch.is_grad_enabled() and any(
-        each is not None and each.requires_grad for each in (table, identity, *parameters)
-    )
-    groups, states, _ = operation.call(
-        *(table, leaves, plan.starts_of_levels, plan.children, plan.group_places, identity),
-        *(*parameters, *settings, len(table) < plan.num_rows, saves, CHUNK),
-    )
-    return groups, states[plan.num_rows :]
+    def _in_plain_torch(
+        self,
+        x: Rows,
+        plan: TreePlan,
+        factor_type: torch.dtype,
+        settings: Sequence[float],
+        table: Any,
+        identity: Any,
+        *parameters: Any,
+    ) -> Fold:
+        op = _Plain(self.combine, parameters, factor_type, settings, identity)
+        leaves: Rows = table
+        if isinstance(x, TableRows):
+            leaves = TableRows(table, x.rows, x.is_permutation)
+        return fold_levels(op, leaves, plan)
 
+    def combined(
+        self, op: Operator, a: Tensor, b: Tensor, parameters: Parameters, *settings: float
+    ) -> Tensor:
+        """a ⊕ b, row by row."""
+        if a.shape[-1:] != (op.channels,):
+            raise _wrong_rows(a, op.channels)
+        if can_compute(a, b, op.identity, *parameters) and a.shape == b.shape:
+            rows = torch.stack([a, b], -2).flatten(0, -2)
+            plan = TreePlan.of_pairs(rows.shape[0] // 2)
+            nodes = cast(Tensor, self.fold(op, rows, plan, parameters, *settings).nodes)
+            return nodes.clone().view(a.shape)  # not a part of what is saved for the gradient
+        state_type, factor_type = precisions(a)
+        of_a, of_b = a.to(state_type), b.to(state_type)
+        return self.combine(of_a, of_b, parameters, factor_type, settings).to(a.dtype)
 
-def _register(operation: Compiled) -> None:
-    name = f"treefold::{operation.name}"
-    torch.library.register_fake(name, _fake(operation))
-    torch.library.register_fake(f"{name}_backward", _fake_backward(operation))
-    torch.library.register_autograd(
-        name, _backward(operation), setup_context=_set_up_context(operation)
-    )
-    torch.library.register_vmap(name, _over_inner(operation))
-    torch.library.register_vmap(f"{name}_backward", _one_by_one(lambda: operation.call_backward))
+    def _compiled(
+        self,
+        x: Rows,
+        plan: TreePlan,
+        tensors: Parameters,
+        settings: Sequence[float],
+        half: bool,
+    ) -> Fold:
+        leaves, repeats = plan.leaves, False
+        if isinstance(x, TableRows):
+            leaves = x.rows.index_select(0, leaves).long()
+            repeats = len(x.table) < plan.num_rows
+        groups, states, _ = self.operation.call(
+            *(*tensors, leaves, *plan.tables),
+            *(*settings, repeats, half, CHUNK, need_gradient(tensors)),
+        )
+        return Fold(groups, states[plan.num_rows :])
 
-
-def _fake(operation: Compiled) -> Callable[..., tuple[Tensor, ...]]:
-    def fake(x: Tensor, *others: Any) -> tuple[Tensor, ...]:
-        leaves, _, children, places = others[:NUM_PLAN]
-        parameters = others[NUM_PLAN + 1 :][: operation.num_parameters]
-        num_nodes, saves = children.shape[0], others[-2]
+    def _empty(self, x: Tensor, *others: Any) -> tuple[Tensor, ...]:
+        leaves, _, children, places = others[1 + self.num_parameters :][:NUM_PLAN]
+        num_nodes, saves = children.shape[0], others[-1]
+        num_saved = self.num_saved(others[1 : 1 + self.num_parameters])
         return (
             x.new_empty(places.shape[0], *x.shape[1:]),
             x.new_empty(leaves.shape[0] + num_nodes, *x.shape[1:]),
-            x.new_empty(num_nodes if saves else 0, *x.shape[1:-1], operation.saved(parameters)),
+            x.new_empty(num_nodes if saves else 0, *x.shape[1:-1], num_saved),
         )
 
-    return fake
+    def _plain(self, x: Tensor, identity: Tensor, *others: Any) -> list[Tensor]:
+        """Groups and states, from the arguments of the operation."""
+        parameters, rest = others[: self.num_parameters], others[self.num_parameters :]
+        (leaves, levels, children, places), settings = rest[:NUM_PLAN], rest[NUM_PLAN:-4]
+        states, made = x.index_select(0, leaves), 0
+        for count in levels[:, 0].tolist():
+            pairs = children[made : made + count]
+            a, b = (states.index_select(0, side) for side in pairs.unbind(1))
+            nodes = self.combine(a, b, parameters, x.dtype, settings)
+            states, made = torch.cat([states, nodes]), made + count
+        blank = identity.expand(1, *x.shape[1:])
+        return [torch.cat([blank, states]).index_select(0, places + 1), states]
 
 
-def _fake_backward(operation: Compiled) -> Callable[..., tuple[Tensor, ...]]:
-    def fake(
-        grad_groups: Tensor | None, grad_states: Tensor | None, x: Tensor, *others: Any
-    ) -> tuple[Tensor, ...]:
-        parameters = others[NUM_PLAN:][: operation.num_parameters]
-        count = sum(each.numel() for each in parameters if each is not None)
-        return x.new_empty(x.shape), x.new_empty(x.shape[-1]), x.new_empty(count)
+@dataclass(frozen=True)
+class _Plain:
+    """An operator in plain operations."""
 
-    return fake
+    combine: Callable[..., Tensor]
+    parameters: Parameters
+    factor_type: torch.dtype
+    settings: Sequence[float]
+    identity: Tensor
 
-
-def _set_up_context(operation: Compiled) -> Callable[..., None]:
-    def set_up(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        end = NUM_PLAN + 2 + operation.num_parameters
-        _, states, saved = output
-        ctx.save_for_backward(*inputs[:end], states, saved)
-        ctx.settings = inputs[end:]
-        ctx.mark_non_differentiable(saved)
-        ctx.set_materialize_grads(False)
-
-    return set_up
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.combine(a, b, self.parameters, self.factor_type, self.settings)
 
 
-def _backward(operation: Compiled) -> Callable[..., tuple[Tensor | None, ...]]:
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        x, *plan, identity = ctx.saved_tensors[: NUM_PLAN + 2]
-        *parameters, states, saved = ctx.saved_tensors[NUM_PLAN + 2 :]
-        *settings, shared, _, chunk = ctx.settings
-        of_settings = (None,) * len(ctx.settings)
-        if torch.is_grad_enabled():  # to be differentiated again: through plain operations
-            outputs = _plain(operation, x, plan, identity, parameters, settings)
-            inputs = [each for each in (x, identity, *parameters) if each is not None]
-            found = iter(differentiable_gradients(outputs, inputs, grads[:2]))
-            given = [None if each is None else next(found) for each in (x, identity, *parameters)]
-            return (given[0], *(None,) * NUM_PLAN, *given[1:], *of_settings)
-        grad_x, grad_identity, flat = operation.call_backward(
-            *(*grads[:2], x, *plan, *parameters, states, saved, *settings, shared, chunk)
-        )
-        parts = iter(flat.split([each.numel() for each in parameters if each is not None]))
-        of_parameters = [
-            None if each is None else next(parts).view(each.shape) for each in parameters
-        ]
-        return (grad_x, *(None,) * NUM_PLAN, grad_identity, *of_parameters, *of_settings)
-
-    return backward
-
-
-def _plain(
-    operation: Compiled,
-    x: Tensor,
-    plan: Sequence[Tensor],
-    identity: Tensor,
-    parameters: Parameters,
-    settings: Sequence[Any],
-) -> list[Tensor]:
-    """Groups and states in plain operations, from a plan's tensors."""
-    leaves, levels, children, places = plan
-    states = x.index_select(0, leaves)
-    made = 0
-    for count in levels[:, 0].tolist():
-        pairs = children[made : made + count]
-        a, b = (states.index_select(0, pairs[:, side]) for side in (0, 1))
-        states = torch.cat([states, operation.combine(a, b, parameters, settings)])
-        made += count
-    blank = identity.expand(1, *x.shape[1:])
-    groups = torch.cat([blank, states]).index_select(0, places + 1)
-    return [groups, states]
-
-
-def _over_inner(operation: Compiled) -> Callable[..., Any]:
-    """Rows that are batched alone get an inner axis more."""
-
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
-        if in_dims[0] is None or any(dim is not None for dim in in_dims[1:]):
-            return _one_by_one(lambda: operation.call)(info, in_dims, *args)
-        return operation.call(args[0].movedim(in_dims[0], 1), *args[1:]), (1, 1, 1)
-
-    return vmap
-
-
-def _one_by_one(call: Callable[[], Callable[..., tuple[Tensor, ...]]]) -> Callable[..., Any]:
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
-        results = [
-            call()(
-                *(
-                    arg if dim is None else arg.select(dim, i)
-                    for arg, dim in zip(args, in_dims, strict=True)
-                )
-            )
-            for i in range(info.batch_size)
-        ]
-        return tuple(torch.stack(parts) for parts in zip(*results, strict=True)), (0, 0, 0)
-
-    return vmap
+def _wrong_rows(rows: object, channels: int) -> ValueError:
+    given = f"a {type(rows).__name__}"
+    if isinstance(rows, Tensor):
+        given = f"{rows.dtype} of shape {tuple(rows.shape)}"
+    return ValueError(
+        f"rows are {given}; expected a tensor [n, ..., {channels}] of floating-point numbers"
+    )

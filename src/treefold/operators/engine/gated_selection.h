@@ -1,8 +1,8 @@
 // Gated selection: each channel is copied from one of the arguments, or newly written.
 #pragma once
 
-#include "matrices.h"
 #include "numbers.h"
+#include "products.h"
 #include "tree.h"
 
 namespace treefold {
@@ -14,20 +14,21 @@ struct GatedSelection {
   int64_t channels, hidden;
   bool selects, writes;
   T stretch;
-  const T *weight, *bias;                      // of the hidden layer, [2 hidden, channels]
-  const T *select, *write, *write_bias;        // [channels, hidden], [2 channels, hidden]
+  const T *weight, *bias, *write_bias;  // of the hidden layer: [2 hidden, channels]
+  Factor<T> select, write;  // of [channels, hidden], [2 channels, hidden]: transposed for forward
+  Gradient<T> select_gradient, write_gradient;
 
   // What backward needs, per pair: the hidden layer for both orders before its activation; and
   // after theirs: select, keep, new.
   int64_t projected = 2 * hidden;
   int64_t gates = (selects ? channels : 0) + (writes ? 2 * channels : 0);
   int64_t saved = 2 * hidden + gates;
-  // Gradients: hidden weight, hidden bias, select, write, write bias.
-  int64_t at_bias = projected * channels;
-  int64_t at_select = at_bias + projected;
+  // Sums: hidden weight, select and write, all transposed; hidden bias, write bias.
+  int64_t at_select = projected * channels;
   int64_t at_write = at_select + (selects ? channels * hidden : 0);
-  int64_t at_write_bias = at_write + (writes ? 2 * channels * hidden : 0);
-  int64_t num_parameters = at_write_bias + (writes ? 2 * channels : 0);
+  int64_t at_bias = at_write + (writes ? 2 * channels * hidden : 0);
+  int64_t at_write_bias = at_bias + projected;
+  int64_t num_sums = at_write_bias + (writes ? 2 * channels : 0);
 
   int64_t forward_scratch() const { return saved + 2 * hidden + gates; }
   int64_t backward_scratch() const { return 4 * hidden + gates; }
@@ -54,8 +55,8 @@ struct GatedSelection {
       T* both = saved_at ? saved_at + pair * saved : unsaved;
       hidden_of(pairs.from_a[pair], pairs.from_b[pair], both, difference + pair * k, sum + pair * k);
     }
-    if (selects) multiply(matrix(selected, count, h), matrix(difference, count, k), transposed(select, k, h));
-    if (writes) multiply(matrix(written, count, 2 * h), matrix(sum, count, k), transposed(write, k, 2 * h));
+    if (selects) select.times(difference, count, selected);
+    if (writes) write.times(sum, count, written);
     for (int64_t pair = 0; pair < count; ++pair) {
       T* kept = (saved_at ? saved_at + pair * saved : unsaved) + 2 * k;
       join(pairs.a[pair], pairs.b[pair], selected + pair * h, written + pair * 2 * h, kept, out + pair * h);
@@ -67,29 +68,24 @@ struct GatedSelection {
     T *difference = scratch, *sum = difference + count * k;
     T *to_difference = sum + count * k, *to_sum = to_difference + count * k;
     T *selected = to_sum + count * k, *written = selected + (selects ? count * h : 0);
+    const auto join_back = selects ? writes ? &GatedSelection::join_back_as<true, true>
+                                            : &GatedSelection::join_back_as<true, false>
+                           : writes ? &GatedSelection::join_back_as<false, true>
+                                    : &GatedSelection::join_back_as<false, false>;
     for (int64_t pair = 0; pair < count; ++pair)
-      join_back(
+      (this->*join_back)(
           grad + pair * h, pairs.a[pair], pairs.b[pair], saved_at + pair * saved + 2 * k,
           pairs.grad_a[pair], pairs.grad_b[pair], selected + pair * h, written + pair * 2 * h,
           sums + at_write_bias);
-    if (selects)
-      multiply(matrix(to_difference, count, k), matrix(selected, count, h), matrix(select, h, k));
-    else
-      std::fill_n(to_difference, count * k, T(0));
-    if (writes)
-      multiply(matrix(to_sum, count, k), matrix(written, count, 2 * h), matrix(write, 2 * h, k));
-    else
-      std::fill_n(to_sum, count * k, T(0));
+    std::fill_n(to_difference, 2 * count * k, T(0));
+    if (selects) select.times(selected, count, to_difference);
+    if (writes) write.times(written, count, to_sum);
     for (int64_t pair = 0; pair < count; ++pair)
       hidden_back(
           saved_at + pair * saved, to_difference + pair * k, to_sum + pair * k, pairs.to_a[pair],
           pairs.to_b[pair], difference + pair * k, sum + pair * k, sums + at_bias);
-    if (selects)
-      multiply_and_add(
-          matrix(sums + at_select, h, k), transposed(selected, h, count), matrix(difference, count, k));
-    if (writes)
-      multiply_and_add(
-          matrix(sums + at_write, 2 * h, k), transposed(written, 2 * h, count), matrix(sum, count, k));
+    if (selects) select_gradient.add(difference, selected, count, sums + at_select);
+    if (writes) write_gradient.add(sum, written, count, sums + at_write);
   }
 
  private:
@@ -97,6 +93,7 @@ struct GatedSelection {
       const T* __restrict from_a, const T* __restrict from_b, T* __restrict both,
       T* __restrict difference, T* __restrict sum) const {
     const int64_t k = hidden;
+#pragma omp simd
     for (int64_t c = 0; c < k; ++c) {
       const T biases = bias[c] + bias[k + c];
       const T ab = from_a[c] + from_b[k + c] + biases, ba = from_b[c] + from_a[k + c] + biases;
@@ -113,6 +110,7 @@ struct GatedSelection {
       const T* __restrict written, T* __restrict kept, T* __restrict out) const {
     const int64_t h = channels;
     if (selects) {
+#pragma omp simd
       for (int64_t c = 0; c < h; ++c) {
         const T of_first = sigmoid(selected[c]);
         kept[c] = of_first;
@@ -120,9 +118,11 @@ struct GatedSelection {
       }
       kept += h;
     } else {
+#pragma omp simd
       for (int64_t c = 0; c < h; ++c) out[c] = (a[c] + b[c]) / 2;
     }
     if (!writes) return;
+#pragma omp simd
     for (int64_t c = 0; c < h; ++c) {
       const T keep = sigmoid(written[c] + write_bias[c]);
       const T fresh = hyperbolic_tangent(written[h + c] + write_bias[h + c]);
@@ -132,16 +132,18 @@ struct GatedSelection {
     }
   }
 
-  void join_back(
+  template <bool kSelects, bool kWrites>
+  void join_back_as(
       const T* __restrict grad, const T* __restrict a, const T* __restrict b,
       const T* __restrict kept, T* __restrict grad_a, T* __restrict grad_b,
       T* __restrict selected, T* __restrict written, T* __restrict sums) const {
     const int64_t h = channels;
-    const T* keeps = kept + (selects ? h : 0);
+    const T* keeps = kept + (kSelects ? h : 0);
+#pragma omp simd
     for (int64_t c = 0; c < h; ++c) {
-      const T of_first = selects ? gate(kept[c]) : T(0.5);
+      const T of_first = kSelects ? gate(kept[c]) : T(0.5);
       T to_chosen = grad[c];
-      if (writes) {
+      if constexpr (kWrites) {
         const T keep = gate(keeps[c]), fresh = keeps[h + c];
         const T chosen = mixture(b[c], a[c], of_first);
         to_chosen = grad[c] * keep;
@@ -154,7 +156,7 @@ struct GatedSelection {
       }
       grad_a[c] += to_chosen * of_first;
       grad_b[c] += to_chosen * (T(1) - of_first);
-      if (selects) selected[c] = to_chosen * (a[c] - b[c]) * gate_slope(kept[c]);
+      if constexpr (kSelects) selected[c] = to_chosen * (a[c] - b[c]) * gate_slope(kept[c]);
     }
   }
 
@@ -163,6 +165,7 @@ struct GatedSelection {
       T* __restrict to_a, T* __restrict to_b, T* __restrict difference, T* __restrict sum,
       T* __restrict sums) const {
     const int64_t k = hidden;
+#pragma omp simd
     for (int64_t c = 0; c < k; ++c) {
       const T ab = both[c], ba = both[k + c];
       const Normal<T> at_ab = normal_at(ab), at_ba = normal_at(ba);

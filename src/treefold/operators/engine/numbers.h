@@ -60,4 +60,10 @@ inline T mixture(T start, T end, T weight) {
   return weight < T(0.5) ? start + weight * step : end - (T(1) - weight) * step;
 }
 
+template <class T>
+inline void add(const T* __restrict from, int64_t count, T* __restrict to) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
 }  // namespace treefold

@@ -10,18 +10,21 @@ extern "C" __attribute__((weak)) int MKL_Set_Num_Threads_Local(int num_threads);
 
 namespace treefold {
 
-// Inside, this thread's multiplications are not shared with others.
+// How many threads share a product that this thread asks for; gives the number before.
+inline int64_t set_product_threads(int64_t count) {
+  return MKL_Set_Num_Threads_Local ? MKL_Set_Num_Threads_Local(static_cast<int>(count)) : 0;
+}
+
+// Inside, this thread's products are not shared with others.
 class MultipliesAlone {
  public:
-  MultipliesAlone() : before_(MKL_Set_Num_Threads_Local ? MKL_Set_Num_Threads_Local(1) : 0) {}
-  ~MultipliesAlone() {
-    if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(before_);
-  }
+  MultipliesAlone() : before_(set_product_threads(1)) {}
+  ~MultipliesAlone() { set_product_threads(before_); }
   MultipliesAlone(const MultipliesAlone&) = delete;
   MultipliesAlone& operator=(const MultipliesAlone&) = delete;
 
  private:
-  int before_;
+  int64_t before_;
 };
 
 struct Range {

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treefold.lab.tasks.multitask.drawn import draw_graphs
+from treefold.lab.tasks.multitask.drawing import GraphStream, draw_graphs, perturb
 from treefold.lab.tasks.multitask.families import FAMILIES, Seeded, draw_family
-from treefold.lab.tasks.multitask.generation import GraphStream, perturb
 
 
 def test_the_first_training_graph_is_the_published_one():

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treefold.lab.tasks import TARGETS, MultiTask
-from treefold.lab.tasks.multitask.assembly import assemble
-from treefold.lab.tasks.multitask.drawn import draw_graphs
+from treefold.lab.tasks.multitask.drawing import draw_graphs
+from treefold.lab.tasks.multitask.targets import assemble
 
 DRAWN = draw_graphs((4, 6, 5), 4, counter=77)
 DATA = assemble(DRAWN, "published")

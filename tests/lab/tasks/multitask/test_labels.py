@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from treefold.lab.tasks import VARIANTS
 from treefold.lab.tasks.multitask.labels import label
-from treefold.lab.tasks.multitask.variants import graph_targets
+from treefold.lab.tasks.multitask.targets import graph_targets
 
 
 def labels_of(graphs, seed=0):

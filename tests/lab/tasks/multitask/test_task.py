@@ -12,7 +12,7 @@ from treefold.lab.tasks import (
     constant_baseline,
     target_means,
 )
-from treefold.lab.tasks.multitask.assembly import assemble, normalised
+from treefold.lab.tasks.multitask.targets import assemble, normalised
 
 TASK = MultiTask()
 CORRECTED = MultiTask(variant="corrected")

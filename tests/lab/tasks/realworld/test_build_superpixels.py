@@ -14,16 +14,15 @@ pytest.importorskip("skimage")
 from PIL import Image
 from torch_geometric import datasets
 
-from treefold.lab.compare import load_dataset
-from treefold.lab.tasks import CIFAR10, MNIST
-from treefold.lab.tasks.realworld.build_superpixels import build_superpixels
-from treefold.lab.tasks.realworld.building import built_task
-from treefold.lab.tasks.realworld.superpixels import (
+from treefold.lab.tasks import CIFAR10, MNIST, load_dataset
+from treefold.lab.tasks.realworld.build_superpixels import (
     Segmentation,
+    build_superpixels,
     nearest,
     segments,
     superpixel_graph,
 )
+from treefold.lab.tasks.realworld.building import built_task
 
 
 def digit(number, size=28):

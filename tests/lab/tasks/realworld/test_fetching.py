@@ -22,8 +22,8 @@ from treefold.lab.tasks import (
     MolHIV,
     fetch,
 )
-from treefold.lab.tasks.realworld.folders import RECEIPT
-from treefold.lab.tasks.realworld.sources import SOURCES, ZINC_SUBSET, zinc_index
+from treefold.lab.tasks.cache import RECEIPT
+from treefold.lab.tasks.realworld.fetching import SOURCES, ZINC_SUBSET, zinc_index
 
 RECEIPTS = f"ogbg_molhiv/{RECEIPT}"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treefold.lab.tasks import GraphStore
-from treefold.lab.tasks.realworld.arrays import RawGraph, stacked
+from treefold.lab.tasks.realworld.graphs import RawGraph, stacked
 
 
 @st.composite

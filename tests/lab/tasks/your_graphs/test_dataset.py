@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lab.compare.graph_sets import graph_classes, graph_numbers, one_graph, ring
+from lab.experiments.graph_sets import graph_classes, graph_numbers, one_graph, ring
 from torch_geometric.data import Data, HeteroData
 
 from treefold.lab.tasks import Categories, Numbers, collect, collect_splits, dataset_of

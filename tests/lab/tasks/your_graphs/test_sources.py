@@ -15,7 +15,7 @@ HELPERS = Path(__file__).parents[3]
 GOOD = f"""
 import sys
 sys.path.insert(0, {str(HELPERS)!r})
-from lab.compare.graph_sets import graph_classes
+from lab.experiments.graph_sets import graph_classes
 """
 
 

@@ -11,21 +11,22 @@ import torch
 from torch import Tensor
 
 from treefold.lab.tasks.cache import cache_folder, cached_arrays
-from treefold.lab.tasks.multitask.assembly import assemble, normalised
-from treefold.lab.tasks.multitask.baseline import (
+from treefold.lab.tasks.multitask.drawing import DrawnGraphs, draw_graphs
+from treefold.lab.tasks.multitask.graph_data import GraphData
+from treefold.lab.tasks.multitask.scores import (
     DegreeAverages,
+    Scores,
     constant_baseline,
     degree_averages,
     target_maxima,
 )
-from treefold.lab.tasks.multitask.drawn import DrawnGraphs, draw_graphs
-from treefold.lab.tasks.multitask.graph_data import GraphData
-from treefold.lab.tasks.multitask.scores import Scores
-from treefold.lab.tasks.multitask.variants import (
+from treefold.lab.tasks.multitask.targets import (
     EXTRAPOLATION_SIZES,
     FIRST_SIZES,
     TRAIN_SIZES,
     VARIANTS,
+    assemble,
+    normalised,
 )
 from treefold.names import require_one_of
 from treefold.shapes import Float

@@ -10,7 +10,7 @@ from random import Random
 from typing import TypeVar
 
 from treefold.atomic import check_writable, remove_leftovers, write_atomically
-from treefold.lab.tasks.realworld.folders import data_folder
+from treefold.lab.tasks.cache import data_folder
 from treefold.lab.tasks.realworld.graphs import SPLITS
 from treefold.lab.tasks.realworld.task import GraphTask
 from treefold.lab.tasks.realworld.tasks import CIFAR10, GRAPH_TASKS, MNIST

@@ -40,7 +40,7 @@ class YourGraphs:
         if not self.dataset:
             raise ValueError(
                 f"the graphs of {title} were given in memory, and cannot be read again; give them "
-                "to treefold.lab.compare.compare, which resumes runs"
+                "to treefold.lab.experiments.compare, which resumes runs"
             )
         if self.source_digest is not None and digest_of(Path(self.dataset)) != self.source_digest:
             raise ValueError(

@@ -1,0 +1,1 @@
+"""Folds off the CPU: one run per level, gates in Triton where it is installed."""

@@ -1,1 +1,0 @@
-"""Compiled loops over numpy arrays, for CPUs; they need numba, which is optional."""
