@@ -150,8 +150,6 @@ class Training:
     """How sharp states are just before."""
     noise: float = field(default=0.0, metadata=_ADDED)
     """Added to what will be rounded, until then."""
-    counterexamples: float = field(default=0.0, metadata=_ADDED)
-    """The weight of a loss of codes: trees over the same elements that reach two of them."""
 
     def __post_init__(self) -> None:
         _require_positive("training", self, ["batch_size", "learning_rate", "validate_every"])
@@ -174,10 +172,7 @@ class Training:
             raise ValueError(
                 f"training.plateau_factor is {self.plateau_factor}; expected between 0 and 1"
             )
-        for name in (
-            *("weight_decay", "plateau_patience", "min_learning_rate"),
-            *("noise", "counterexamples"),
-        ):
+        for name in ("weight_decay", "plateau_patience", "min_learning_rate", "noise"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"training.{name} is {getattr(self, name)}; expected 0 or more")
         if not 0 <= self.anneal_from <= self.hard_from <= 1:
