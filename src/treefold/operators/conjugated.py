@@ -23,7 +23,6 @@ from treefold.operators.operator import Operator
 from treefold.operators.transforms import HALF_TYPES, autocast_device
 from treefold.shapes import Float
 
-
 ROUNDINGS = 16
 """How far encodings of one row may be apart, in roundings of their largest number."""
 
