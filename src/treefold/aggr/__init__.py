@@ -1,5 +1,6 @@
 """Aggregators: PyG modules over ragged groups, fixed, recurrent and learned monoids."""
 
+from treefold.aggr.across_relations import AcrossRelations
 from treefold.aggr.base import (
     RaggedAggregation,
 )
@@ -14,7 +15,9 @@ from treefold.aggr.penalties import (
     Penalties,
     Penalty,
     record_penalties,
+    with_penalties,
 )
+from treefold.aggr.per_layer import aggregator_per_layer
 from treefold.aggr.pyg_groups import (
     reuse_plans,
 )
@@ -36,6 +39,7 @@ from treefold.aggr.static import (
 
 __all__ = [
     "AGGREGATORS",
+    "AcrossRelations",
     "FixedAggregation",
     "LCMAggregation",
     "LearnedPNAAggregation",
@@ -50,8 +54,10 @@ __all__ = [
     "SignalMixingAggregation",
     "StaticGroups",
     "aggregator",
+    "aggregator_per_layer",
     "record_penalties",
     "reuse_plans",
     "static_plans",
     "supplied_plan",
+    "with_penalties",
 ]
