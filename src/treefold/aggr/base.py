@@ -1,16 +1,17 @@
 """The border to PyG: `index`, `ptr`, `dim_size` and `dim` come in, `Groups` go on."""
 
 from abc import abstractmethod
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
 from treefold.aggr.pyg_groups import groups_of
+from treefold.aggr.set_inputs import set_input
 from treefold.aggr.static import StaticGroups
 from treefold.algebra import State, describe, map_state
-from treefold.fold import Groups, Rows, TableRows
+from treefold.fold import Groups, Rows, Sets, TableRows
 from treefold.operators import HALF_TYPES, autocast_device, is_small, one_thread
 
 
@@ -36,33 +37,62 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
             "x, groups)`, or exclude it by torch.compiler.disable"
         )
 
+    def aggregate_weighted(
+        self, x: Tensor, groups: Groups | StaticGroups, weight: Tensor
+    ) -> Tensor:
+        """One row per group, where row i is there `weight[i]` times."""
+        raise ValueError(
+            f"{self} takes no weight; sum, mean and std do, and the exact monoids Sum, Mean, "
+            "Variance and LogSumExp: let a learned operator see a weight as one of its channels"
+        )
+
     def forward(
         self,
-        x: Tensor,
+        x: Sets,
         index: Tensor | None = None,
         ptr: Tensor | None = None,
         dim_size: int | None = None,
         dim: int = -2,
         max_num_elements: int | None = None,
+        *,
+        mask: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        weight: Sets | None = None,
     ) -> Tensor:
-        """Aggregate the slices of `x` along `dim` that share a value of `index`."""
+        """Aggregate the slices of `x` along `dim` that share a value of `index`.
+
+        Sets without an index are a list of tensors `[size, *feature]`, a nested tensor, a padded
+        batch `[sets, places, *feature]` with a boolean `mask`, true where there is an element, or
+        rows `[n, *feature]` with `cu_seqlens`; see `treefold.reduce_sets`. `weight` has one number
+        for each row, for aggregators where that has a meaning.
+        """
         if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             raise RuntimeError(
                 "torch.jit.trace records one batch's plan, which is wrong for the next batch; "
                 "give the network to torch.compile, torch.export.export or "
                 "torch.onnx.export(dynamo=True)"
             )
+        listed = isinstance(x, list | tuple)
+        if listed or mask is not None or cu_seqlens is not None or getattr(x, "is_nested", False):
+            words = {"index": index, "ptr": ptr, "dim_size": dim_size, "dim": dim}
+            given = set_input(x, mask, cu_seqlens, weight, max_num_elements, **words)
+            found = self._aggregated(given.rows, given.groups, given.weight)
+            return cast(Tensor, map_state(lambda part: part[: given.num_sets], found))
+        x = cast(Tensor, x)
         groups = groups_of(x, index, ptr, dim_size, dim, max_num_elements)
-        rows = x.movedim(dim, 0)
-        if isinstance(groups, Groups):
-            with one_thread(is_small(x.numel(), x.shape[-1])):
-                found: State = self.aggregate(rows, groups)
-        else:
-            found = self.aggregate_static(rows, groups)
+        found, place = self._aggregated(x.movedim(dim, 0), groups, weight), dim % x.dim()
         if isinstance(found, Tensor):
-            return found.movedim(0, dim % x.dim()).contiguous()
-        parts = map_state(lambda part: part.movedim(0, dim % x.dim()).contiguous(), found)
+            return found.movedim(0, place).contiguous()
+        parts = map_state(lambda part: part.movedim(0, place).contiguous(), found)
         return cast(Tensor, parts)
+
+    def _aggregated(self, x: Tensor, groups: Groups | StaticGroups, weight: Any) -> State:
+        if weight is not None:
+            return self.aggregate_weighted(x, groups, weight)
+        if not isinstance(groups, Groups):
+            return self.aggregate_static(x, groups)
+        with one_thread(is_small(x.numel(), x.shape[-1])):
+            return self.aggregate(x, groups)
 
     def __prepare_scriptable__(self) -> "RaggedAggregation":
         """Refuse `torch.jit.script`, which asks every module for this."""
