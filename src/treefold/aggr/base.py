@@ -11,7 +11,7 @@ from treefold.aggr.pyg_groups import groups_of
 from treefold.aggr.static import StaticGroups
 from treefold.algebra import State, describe, map_state
 from treefold.fold import Groups, Rows, TableRows
-from treefold.operators import HALF_TYPES, autocast_device, is_small, one_thread
+from treefold.operators import HALF_TYPES, autocast_device, limit_threads, reset_threads
 
 
 class RaggedAggregation(Aggregation):  # type: ignore[misc]
@@ -55,8 +55,11 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         groups = groups_of(x, index, ptr, dim_size, dim, max_num_elements)
         rows = x.movedim(dim, 0)
         if isinstance(groups, Groups):
-            with one_thread(is_small(x.numel(), x.shape[-1])):
+            threads = limit_threads(x.numel(), x.shape[-1])
+            try:
                 found: State = self.aggregate(rows, groups)
+            finally:
+                reset_threads(threads)
         else:
             found = self.aggregate_static(rows, groups)
         if isinstance(found, Tensor):
