@@ -13,9 +13,10 @@ from treefold.aggr.static import StaticGroups
 from treefold.algebra import State, describe, map_state
 from treefold.fold import Groups, Rows, Sets, TableRows
 from treefold.operators import HALF_TYPES, autocast_device, limit_threads, reset_threads
+from treefold.saving import Saved
 
 
-class RaggedAggregation(Aggregation):  # type: ignore[misc]
+class RaggedAggregation(Saved, Aggregation):  # type: ignore[misc]
     """A PyG aggregation whose answer for a group depends on that group alone.
 
     Drop it in as `aggr=` of any PyG layer, or as a readout. `index` may be unsorted and of any
