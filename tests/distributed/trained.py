@@ -27,7 +27,7 @@ def run_folder(folder: Path, aggregator: str = "binary-gru") -> Path:
     runner = runner_of(experiment, seed=0)
     new_record(runner, "smoke", {}, {}).write(folder)
     CheckpointStore(folder / CHECKPOINTS, "best").save(
-        capture(rng=False, model=build_model(runner))
+        capture(model=build_model(runner))
     )
     return folder
 
