@@ -198,9 +198,7 @@ class Trainer:
                 standing.take(progress.epoch, found, loss, self.annealing.is_over)
                 state = capture(model=self.model, standing=dataclasses.asdict(standing))
                 self.world.first(lambda: self.best.save(state))
-        # An older version that began this run may have logged fewer columns.
-        logged = {key: row[key] for key in self.log.columns or row if key in row}
-        self.world.first(lambda: self.log.append(logged))
+        self.world.first(lambda: self.log.append(row))
         self._save()
         if self.curves is not None:
             self.curves.append(row)
