@@ -20,7 +20,6 @@ def treefold(*arguments):
     ("arguments", "message"),
     [
         (["zink"], "unknown data set 'zink'; did you mean zinc?"),
-        (["zinc", "--sha256", "12"], "the SHA-256 '12' is not 64 hexadecimal digits"),
         (["zinc", "--into", FEW], "was not fetched by treefold; it is used as it is"),
     ],
 )
