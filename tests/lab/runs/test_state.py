@@ -9,6 +9,7 @@ from lab.runs.small_training import CASES, NUM_STEPS, Run, same, states
 from treefold.checkpoints import CheckpointStore
 from treefold.lab.runs.state import capture, restore
 
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("stop", [0, 7])
 def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(case, stop, tmp_path):

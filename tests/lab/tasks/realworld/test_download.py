@@ -113,9 +113,11 @@ def test_a_redirect_on_the_same_host_is_followed(tmp_path):
 
 
 def test_a_server_that_cannot_prove_who_it_is_is_refused(tmp_path):
-    with loopback.serving(loopback.whole(CONTENT)) as server:
-        with pytest.raises(DownloadError, match="CERTIFICATE_VERIFY_FAILED"):
-            download(server.url, tmp_path / "file.zip")
+    with (
+        loopback.serving(loopback.whole(CONTENT)) as server,
+        pytest.raises(DownloadError, match="CERTIFICATE_VERIFY_FAILED"),
+    ):
+        download(server.url, tmp_path / "file.zip")
     assert server.requests == []
     assert list(tmp_path.iterdir()) == []
 
