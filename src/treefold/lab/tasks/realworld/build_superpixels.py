@@ -12,7 +12,6 @@ from treefold.lab.tasks.realworld.building import (
     Built,
     LeftOut,
     Progress,
-    chosen,
     numbers_of_splits,
     require_new,
     write_built,
@@ -166,7 +165,7 @@ def build_superpixels(
         graphs.append(_entry(image, superpixel_graph(_pixels(image, colour), segmentation, number)))
         progress(number + 1, len(usable))
     with replaced_atomically(folder / "raw" / f"{task.folder}_v2.pt") as path:
-        torch.save([chosen(graphs, numbers[split]) for split in SPLITS], path)
+        torch.save([[graphs[n] for n in numbers[split]] for split in SPLITS], path)
     about = {
         "from": source.name,
         "graphs": sizes,
