@@ -126,7 +126,7 @@ def experiment_of(record: Record) -> Experiment:
 
 def _restored(checkpoint: Checkpoint, runner: TaskRunner) -> nn.Module:
     model = _typed_as(checkpoint, build_model(runner))
-    restore(checkpoint, rng=False, model=model)
+    restore(checkpoint, model=model)
     return model.eval()
 
 
