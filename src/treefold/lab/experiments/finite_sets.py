@@ -102,7 +102,7 @@ PRESETS = {
 }
 
 _FIVE = {"bits": 5}
-_FOUR = {"bits": 4, "num_train": 32_768}
+_FOUR = {"bits": 4, "num_train": 16_384}
 """With few sets and few channels: whoever compares ideas needs many runs."""
 _SHORT, _NARROW = {"epochs": 40, "hard_from": 0.6}, {"channels": 32}
 _TO_TWO, _TO_THREE, _AROUND_TWO = ((2, 1),), ((3, 1),), ((0, 2),)
@@ -142,7 +142,7 @@ EXPERIMENTS = {
         ),
     },
 }
-"""The rows of every experiment: tasks, and 2nd-minimum of 5 bits without one idea or the other."""
+"""The rows of every experiment: tasks, and 2nd-minimum without one idea or the other."""
 
 
 def find(name: str, preset: str) -> list[Experiment]:
