@@ -25,6 +25,8 @@ from treefold.lab.experiments import (
     run,
     run_of,
     runner_of,
+    states_of_layer,
+    states_of_network,
 )
 from treefold.lab.networks import CountingNetwork, SetNetwork
 from treefold.lab.runs import (
@@ -158,6 +160,8 @@ def print_laws(path: Path, num_draws: int) -> None:
         if len(folded) > 1:
             print(f"layer {number}")
         print(law_report(op, states, laws, num_draws=num_draws, generator=generator, inputs=inputs))
+        finite = states_of_network(model) or states_of_layer(each)
+        print(finite or "", end="\n" if finite else "")
 
 
 def certify_run(

@@ -12,6 +12,7 @@ from treefold.aggr import aggregator
 from treefold.fold import TableRows
 from treefold.lab.experiments.counterexamples import Disagreements, find_disagreements
 from treefold.lab.experiments.recipe import AggregatorChoice
+from treefold.lab.experiments.states import states_of_network
 from treefold.lab.experiments.task_runner import Folded, TaskRunner
 from treefold.lab.networks import CountingNetwork, OracleNetwork, SetNetwork, asked
 from treefold.lab.runs import some_examples
@@ -166,6 +167,11 @@ class SetRunner(TaskRunner):
         if balanced:
             found["balanced_accuracy"] = {str(size): value for size, value in balanced.items()}
         return found
+
+    def best_metrics(self, model: nn.Module, device: torch.device) -> dict[str, Any]:
+        """The number of states, if they are finite, and the laws that they obey."""
+        states = states_of_network(model)
+        return states.metrics() if states else {}
 
     @property
     def _elements(self) -> int:
