@@ -110,10 +110,12 @@ class SetRunner(TaskRunner):
 
         A run that is resumed within an epoch looks for them again, and so finds others.
         """
-        net = model if isinstance(model, SetNetwork) else getattr(model, "module", model)
-        op = getattr(getattr(net, "aggregator", None), "operator", None)
+        net = getattr(model, "module", model)  # a wrapper for several processes has it inside
         count = self.experiment.training.counterexamples
-        if not (count and net.training and isinstance(op, FiniteSelection) and op.hard):
+        if not (count and isinstance(net, SetNetwork) and net.training):
+            return 0.0
+        op = getattr(net.aggregator, "operator", None)
+        if not isinstance(op, FiniteSelection) or not op.hard:
             return 0.0
         if self._taught is None:
             self._taught = find_disagreements(net, op, self._training_sets)
