@@ -32,6 +32,8 @@ from .running import run as run
 from .set_runner import parse_sizes as parse_sizes
 from .sets import REPORTED_SECONDS as REPORTED_SECONDS
 from .speed import time_experiment as time_experiment
+from .states import states_of_layer as states_of_layer
+from .states import states_of_network as states_of_network
 from .trainer import CHECKPOINTS as CHECKPOINTS
 from .trainer import Watcher as Watcher
 from .your_graphs import YourGraphsRunner as YourGraphsRunner

@@ -145,6 +145,10 @@ def score_table(groups: Sequence[Group], title: str = "Scores") -> Table | None:
     effort = {"epochs": [_range(run.record.epochs for run in g.finished) for g in groups]}
     if not groups[0].timed_on:
         effort["seeds"] = [str(len(group.finished)) for group in groups]
+    for head, name in {"states": "finite_states", "smallest quotient": "smallest_quotient"}.items():
+        counts = [[run.record.metrics.get(name) or 0 for run in g.finished] for g in groups]
+        effort[head] = [_range(each) for each in counts]
+    effort["exact commutative monoid"] = [_laws_held(group) for group in groups]
     known = [group.metric("num_parameters") for group in groups]
     effort["parameters"] = [f"{each.mean:,.0f}" if each else "" for each in known]
     more = [Column(head, list(map(Cell, cells))) for head, cells in effort.items() if any(cells)]
@@ -153,6 +157,13 @@ def score_table(groups: Sequence[Group], title: str = "Scores") -> Table | None:
     note = f"{measure.title} {measure.arrow}{', ours on ' * bool(machines)}{machines}"
     columns = [names(groups), *found, *more]
     return Table(title, columns, legend(note, groups, metrics), 1 + len(found))
+
+
+def _laws_held(group: Group) -> str:
+    """The number of runs whose finite states are a commutative monoid, of those that were asked."""
+    asked = [run.record.metrics.get("commutative_monoid") for run in group.finished]
+    held = [each for each in asked if each is not None]
+    return f"{sum(held)} of {len(held)}" if held else ""
 
 
 def _range(counts: Iterable[int]) -> str:
