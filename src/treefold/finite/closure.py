@@ -31,14 +31,14 @@ Watch = Callable[[int, int], None]
 
 
 class LimitReached(RuntimeError):
-    """More states than the limit; `found` is how many were known by then."""
+    """More states than the limit; `codes` are those that were known by then."""
 
-    def __init__(self, found: int, limit: int) -> None:
+    def __init__(self, codes: State, limit: int) -> None:
         super().__init__(
-            f"{found} states are reachable and more may be: the limit is {limit}. Either the "
-            "operator does not close, or it needs a larger limit"
+            f"{stack_size(codes)} states are reachable and more may be: the limit is {limit}. "
+            "Either the operator does not close, or it needs a larger limit"
         )
-        self.found, self.limit = found, limit
+        self.codes, self.limit = codes, limit
 
 
 @torch.no_grad()
@@ -139,7 +139,7 @@ class _Search:
 
     def _require_room(self) -> None:
         if len(self.book) > self.limit:
-            raise LimitReached(len(self.book), self.limit)
+            raise LimitReached(self.book.states, self.limit)
 
 
 def rows_at_once(states: State) -> int:

@@ -20,6 +20,8 @@ from .loading import load_model as load_model
 from .loading import model_at as model_at
 from .loading import names_checkpoint as names_checkpoint
 from .loading import run_of as run_of
+from .loading import save_run as save_run
+from .loading import saved_model as saved_model
 from .overrides import override as override
 from .recipe import AggregatorChoice as AggregatorChoice
 from .recipe import Experiment as Experiment

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from treefold.atomic import storage_errors, write_atomically
 from treefold.lab.runs.provenance import commit, hardware, versions
 from treefold.plain import decode, encode
+from treefold.saving import is_saved, read_config
 
 _log = logging.getLogger("treefold")
 
@@ -100,11 +101,16 @@ class Record:
         """Read a run folder's `record.json`; a ValueError names what is wrong with a bad one."""
         path = folder / RECORD_FILE
         try:
-            found = decode(json.loads(path.read_text(encoding="utf-8")))
+            if is_saved(folder) and not path.exists():
+                found = read_config(folder).get("record")
+            else:
+                found = decode(json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise ValueError(f"{folder} has no {RECORD_FILE}; give a run folder") from None
         except (TypeError, ValueError) as error:
             raise DamagedRecord(f"{path} is not JSON ({error}); restore it or run again") from None
+        if found is None:
+            raise ValueError(f"{folder} holds a model without a task; give a run, or a saved run")
         if not isinstance(found, dict) or found.get("version") != VERSION:
             version = found.get("version") if isinstance(found, dict) else None
             raise UnreadableRecord(f"{path} has version {version}; this treefold reads {VERSION}")
