@@ -4,6 +4,7 @@ from treefold.aggr.across_relations import AcrossRelations
 from treefold.aggr.base import (
     RaggedAggregation,
 )
+from treefold.aggr.counters import Logits
 from treefold.aggr.fixed import (
     FixedAggregation,
     MonoidAggregation,
@@ -43,6 +44,7 @@ __all__ = [
     "FixedAggregation",
     "LCMAggregation",
     "LearnedPNAAggregation",
+    "Logits",
     "MedianAggregation",
     "MonoidAggregation",
     "Penalties",

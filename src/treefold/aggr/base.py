@@ -1,7 +1,7 @@
 """The border to PyG: `index`, `ptr`, `dim_size` and `dim` come in, `Groups` go on."""
 
 from abc import abstractmethod
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +12,11 @@ from treefold.aggr.set_inputs import set_input
 from treefold.aggr.static import StaticGroups
 from treefold.algebra import State, describe, map_state
 from treefold.fold import Groups, Rows, Sets, TableRows
-from treefold.operators import HALF_TYPES, autocast_device, is_small, one_thread
+from treefold.operators import HALF_TYPES, autocast_device, limit_threads, reset_threads
+from treefold.saving import Saved
 
 
-class RaggedAggregation(Aggregation):  # type: ignore[misc]
+class RaggedAggregation(Saved, Aggregation):  # type: ignore[misc]
     """A PyG aggregation whose answer for a group depends on that group alone.
 
     Drop it in as `aggr=` of any PyG layer, or as a readout. `index` may be unsorted and of any
@@ -75,24 +76,28 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
         listed = isinstance(x, list | tuple)
         if listed or mask is not None or cu_seqlens is not None or getattr(x, "is_nested", False):
             words = {"index": index, "ptr": ptr, "dim_size": dim_size, "dim": dim}
-            given = set_input(x, mask, cu_seqlens, weight, max_num_elements, **words)
-            found = self._aggregated(given.rows, given.groups, given.weight)
-            return cast(Tensor, map_state(lambda part: part[: given.num_sets], found))
-        x = cast(Tensor, x)
-        groups = groups_of(x, index, ptr, dim_size, dim, max_num_elements)
-        found, place = self._aggregated(x.movedim(dim, 0), groups, weight), dim % x.dim()
+            sets = set_input(x, mask, cu_seqlens, weight, max_num_elements, **words)
+            rows, groups, weight, num_sets = sets
+            place = 0
+        else:
+            x, num_sets = cast(Tensor, x), None
+            groups = groups_of(x, index, ptr, dim_size, dim, max_num_elements)
+            rows, place = x.movedim(dim, 0), dim % x.dim()
+        if weight is not None:
+            found: State = self.aggregate_weighted(rows, groups, cast(Tensor, weight))
+        elif isinstance(groups, Groups):
+            threads = limit_threads(rows.numel(), rows.shape[-1])
+            try:
+                found = self.aggregate(rows, groups)
+            finally:
+                reset_threads(threads)
+        else:
+            found = self.aggregate_static(rows, groups)
+        if num_sets is not None:
+            found = map_state(lambda part: part[:num_sets], found)
         if isinstance(found, Tensor):
             return found.movedim(0, place).contiguous()
-        parts = map_state(lambda part: part.movedim(0, place).contiguous(), found)
-        return cast(Tensor, parts)
-
-    def _aggregated(self, x: Tensor, groups: Groups | StaticGroups, weight: Any) -> State:
-        if weight is not None:
-            return self.aggregate_weighted(x, groups, weight)
-        if not isinstance(groups, Groups):
-            return self.aggregate_static(x, groups)
-        with one_thread(is_small(x.numel(), x.shape[-1])):
-            return self.aggregate(x, groups)
+        return cast(Tensor, map_state(lambda part: part.movedim(0, place).contiguous(), found))
 
     def __prepare_scriptable__(self) -> "RaggedAggregation":
         """Refuse `torch.jit.script`, which asks every module for this."""
