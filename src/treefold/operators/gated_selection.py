@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from treefold.fold import Fold, Rows, TreePlan
 from treefold.operators.engine.folding import Parameters, TreeFold
+from treefold.operators.engine.opaque import OpaqueFold, fold_opaque
 from treefold.operators.operator import Operator
 from treefold.shapes import Float
 
@@ -57,6 +58,13 @@ class GatedSelection(Operator):
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Fold every group: the same as `fold_levels(self, x, plan)`, faster where it can be."""
         return _FOLD.fold(self, x, plan, self._parameters_of_fold(), self.stretch)
+
+    def fold_opaque(
+        self, x: Tensor, index: Tensor, order: Tensor | None, num_groups: int, keep_states: bool
+    ) -> OpaqueFold | None:
+        """Fold every group in one operation under torch.compile; None where that cannot be."""
+        given = (x, index, order, num_groups, keep_states, self._parameters_of_fold(), self.stretch)
+        return fold_opaque(_FOLD, self, *given)
 
     def _parameters_of_fold(self) -> Parameters:
         select, write = self.select, self.keep_and_new
