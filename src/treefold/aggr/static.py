@@ -58,7 +58,7 @@ class _Settings:
 
     requested = False
     max_num_elements = MAX_GROUP_SIZE
-    supplied: SuppliedPlan | None = None
+    supplied: tuple[SuppliedPlan, ...] = ()
 
 
 _settings = _Settings()
@@ -98,13 +98,15 @@ def supplied_plan(
     """Inside, learned monoids over this many rows and groups use a plan that is made here.
 
     For what torch.compile cannot do: other bracketings than the balanced one, and generators. Call
-    the compiled network inside, with a fresh `supplied_plan` for each batch.
+    the compiled network inside, with a fresh `supplied_plan` for each batch; inside several of
+    them, where it has several sets of groups, such as a layer's and a readout's.
     """
     groups = Groups.from_index(index, dim_size)
     if shuffle:
         groups = groups.shuffled(generator)
     before = _settings.supplied
-    _settings.supplied = supply(plan_tree(groups.sizes, bracketing, generator), groups)
+    made = supply(plan_tree(groups.sizes, bracketing, generator), groups)
+    _settings.supplied = (made, *before)
     try:
         yield
     finally:
@@ -112,11 +114,12 @@ def supplied_plan(
 
 
 def supplied_for(groups: StaticGroups) -> SuppliedPlan | None:
-    """The plan that was made outside, if it is for as many rows and groups as there are."""
-    plan = _settings.supplied
-    if plan is None or plan.leaves.shape[0] != groups.index.shape[0]:
-        return None
-    return plan if plan.sizes.shape[0] == groups.num_groups else None
+    """The innermost plan made outside for as many rows and groups as there are, if any."""
+    sizes = (groups.index.shape[0], groups.num_groups)
+    for plan in _settings.supplied:
+        if (plan.leaves.shape[0], plan.sizes.shape[0]) == sizes:
+            return plan
+    return None
 
 
 def is_static(x: Tensor) -> bool:
@@ -195,7 +198,6 @@ def _fold_opaque(
     """The fold of an operator that has one of its own, where it can be used."""
     if not hasattr(op, "fold_opaque"):
         return None
-    found: tuple[StaticFold, StaticTrees] | None = op.fold_opaque(
-        x, groups.index, groups.order, groups.num_groups, keep_states
-    )
+    who = (groups.index, groups.order, groups.num_groups, groups.max_size)
+    found: tuple[StaticFold, StaticTrees] | None = op.fold_opaque(x, *who, keep_states)
     return found

@@ -1,7 +1,7 @@
 """Binary-GRU: a GRU cell made commutative by averaging both argument orders."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -46,12 +46,9 @@ class BinaryGRU(Operator):
         """Fold every group: the same as `fold_levels(self, x, plan)`, faster."""
         return _FOLD.fold(self, x, plan, self._parameters_of_fold())
 
-    def fold_opaque(
-        self, x: Tensor, index: Tensor, order: Tensor | None, num_groups: int, keep_states: bool
-    ) -> OpaqueFold | None:
+    def fold_opaque(self, *given: Any) -> OpaqueFold | None:
         """Fold every group in one operation under torch.compile; None where that cannot be."""
-        given = (x, index, order, num_groups, keep_states, self._parameters_of_fold())
-        return fold_opaque(_FOLD, self, *given)
+        return fold_opaque(_FOLD, self, self._parameters_of_fold(), (), *given)
 
     def _parameters_of_fold(self) -> Parameters:
         cell = self.cell

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -59,12 +59,9 @@ class GatedSelection(Operator):
         """Fold every group: the same as `fold_levels(self, x, plan)`, faster where it can be."""
         return _FOLD.fold(self, x, plan, self._parameters_of_fold(), self.stretch)
 
-    def fold_opaque(
-        self, x: Tensor, index: Tensor, order: Tensor | None, num_groups: int, keep_states: bool
-    ) -> OpaqueFold | None:
+    def fold_opaque(self, *given: Any) -> OpaqueFold | None:
         """Fold every group in one operation under torch.compile; None where that cannot be."""
-        given = (x, index, order, num_groups, keep_states, self._parameters_of_fold(), self.stretch)
-        return fold_opaque(_FOLD, self, *given)
+        return fold_opaque(_FOLD, self, self._parameters_of_fold(), (self.stretch,), *given)
 
     def _parameters_of_fold(self) -> Parameters:
         select, write = self.select, self.keep_and_new

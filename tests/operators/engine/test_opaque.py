@@ -32,7 +32,8 @@ def arguments(op, num_rows, num_groups, shuffled):
     order = torch.randperm(num_rows) if shuffled else None
     given = {BinaryGRU: ("binary_gru", []), GatedSelection: ("gated_selection", [0.1])}
     parameters = list(op._parameters_of_fold())
-    return x, op.identity, parameters, index, order, num_groups, *given[type(op)], False, True
+    how = (*given[type(op)], False, True)
+    return x, op.identity, parameters, index, order, num_groups, 64, *how
 
 
 OPERATORS = [BinaryGRU(CHANNELS), GatedSelection(CHANNELS, stretch=0.1)]
@@ -70,3 +71,12 @@ def test_groups_states_and_gradients_are_those_of_the_planned_fold(op, num_rows,
         expected.groups.sin().sum() + expected.nodes.cos().sum() + x.cos().sum(),
     )
     torch.testing.assert_close(*(torch.autograd.grad(loss, wanted) for loss in losses))
+
+
+def test_a_group_that_is_too_large_is_refused():
+    given = list(arguments(OPERATORS[0], 9, 1, shuffled=False))
+    given[6] = 8
+    with pytest.raises(
+        ValueError, match="has 9 rows; this fold was recorded for at most 8"
+    ):
+        opaque_fold(*given)

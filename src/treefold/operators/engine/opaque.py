@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from treefold.fold import Groups, StaticFold, StaticTrees, plan_of
+from treefold.fold import Groups, StaticFold, StaticTrees, plan_of, require_small
 from treefold.operators.engine.folding import CHUNK, Parameters, TreeFold
 from treefold.operators.engine.operations import (
     _OPERATIONS,
@@ -36,13 +36,14 @@ class OpaqueFold(NamedTuple):
 def fold_opaque(
     tree_fold: TreeFold,
     op: Operator,
+    parameters: Parameters,
+    settings: Sequence[float],
     x: Tensor,
     index: Tensor,
     order: Tensor | None,
     num_groups: int,
+    max_size: int,
     keep_states: bool,
-    parameters: Parameters,
-    *settings: float,
 ) -> OpaqueFold | None:
     """Fold row `order[i]` of `x` into group `index[i]`; None where compiled operations cannot.
 
@@ -63,6 +64,7 @@ def fold_opaque(
         index,
         order,
         num_groups,
+        max_size,
         tree_fold.name,
         list(settings),
         factor_type == torch.bfloat16,
@@ -94,6 +96,7 @@ def opaque_fold(
     index: Tensor,
     order: Tensor | None,
     num_groups: int,
+    max_size: int,
     name: str,
     settings: Sequence[float],
     half: bool,
@@ -103,6 +106,7 @@ def opaque_fold(
     places.
     """
     groups = Groups.from_index(index, num_groups)
+    require_small(groups.max_size, max_size)
     plan = plan_of(groups, "balanced")
     leaves = groups.order.index_select(0, plan.leaves)
     leaves = leaves if order is None else order.index_select(0, leaves)
@@ -129,6 +133,7 @@ def _(
     index: Tensor,
     order: Tensor | None,
     num_groups: int,
+    max_size: int,
     name: str,
     settings: Sequence[float],
     half: bool,
@@ -179,7 +184,7 @@ def _(
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    x, identity, parameters, _, _, _, *ctx.settings, _ = inputs
+    x, identity, parameters, _, _, _, _, *ctx.settings, _ = inputs
     ctx.save_for_backward(x, identity, *output[1:], *parameters)
     ctx.set_materialize_grads(False)
 
@@ -196,7 +201,7 @@ def _differentiate(
     grads = [None if each is None else grad for each, grad in pairs]
     # torch takes an empty list of settings for one of tensors.
     of_settings: list[Tensor] | None = None if ctx.settings[1] else []
-    return of_x, of_identity, grads, *(None,) * 4, of_settings, None, None
+    return of_x, of_identity, grads, *(None,) * 5, of_settings, None, None
 
 
 opaque_fold.register_autograd(_differentiate, setup_context=_remember)
