@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from treefold.aggr import LCMAggregation, RaggedAggregation
 from treefold.algebra import Monoid, State
 from treefold.finite import Laws, LimitReached, bounded, check, close, minimize
+from treefold.fold import TableRows
 from treefold.lab.experiments.task_runner import Folded
 from treefold.lab.networks import CountingNetwork, SetNetwork
 from treefold.lab.tasks import from_bits
@@ -51,7 +52,7 @@ class States:
 @torch.no_grad()
 def states_of_layer(each: Folded) -> States | None:
     """The states of an aggregator whose operator is finite, from all rows that it meets."""
-    rows = each.rows if isinstance(each.rows, Tensor) else each.rows.table
+    rows = each.rows.table if isinstance(each.rows, TableRows) else each.rows
     return _states(each.aggregator, cast(Tensor, rows))
 
 
