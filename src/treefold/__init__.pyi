@@ -31,6 +31,7 @@ from .fold import tree_reduce as tree_reduce
 from .incremental import BracketingStability as BracketingStability
 from .incremental import Chunk as Chunk
 from .incremental import DynamicAggregation as DynamicAggregation
+from .incremental import DynamicModel as DynamicModel
 from .incremental import FoldTree as FoldTree
 from .incremental import StreamingFold as StreamingFold
 from .incremental import bracketing_stability as bracketing_stability
