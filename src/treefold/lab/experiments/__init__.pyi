@@ -39,6 +39,7 @@ from .sets import REPORTED_SECONDS as REPORTED_SECONDS
 from .sources import PNA_RATIOS as PNA_RATIOS
 from .sources import SOURCES as SOURCES
 from .speed import time_experiment as time_experiment
+from .trained import TRAINED as TRAINED
 from .trainer import CHECKPOINTS as CHECKPOINTS
 from .trainer import Watcher as Watcher
 from .your_graphs import YourGraphsRunner as YourGraphsRunner
