@@ -215,7 +215,10 @@ def _products(
         return
     if finite.table is None and op is None:
         raise ValueError("the grade tree needs all products; give the operator as `op`")
-    for start, rows in products_of(finite, op):
+    guess = torch.zeros(len(exact), dtype=torch.int64).scatter_reduce(
+        0, classes, torch.arange(len(finite)), "amin", include_self=False
+    )
+    for start, rows in products_of(finite, op, lambda a, b: guess[exact(classes[a], classes[b])]):
         left = classes[start : start + len(rows)]
         yield _Products(start, rows, exact(left[:, None], classes[None]), False)
 

@@ -39,6 +39,8 @@ from .sets import REPORTED_SECONDS as REPORTED_SECONDS
 from .sources import PNA_RATIOS as PNA_RATIOS
 from .sources import SOURCES as SOURCES
 from .speed import time_experiment as time_experiment
+from .states import states_of_layer as states_of_layer
+from .states import states_of_network as states_of_network
 from .trained import TRAINED as TRAINED
 from .trainer import CHECKPOINTS as CHECKPOINTS
 from .trainer import Watcher as Watcher

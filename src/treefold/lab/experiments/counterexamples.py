@@ -5,6 +5,7 @@ has their answer, and two codes with different answers are not taught to agree.
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -46,7 +47,8 @@ class Disagreements:
         s, (v, w) = self.codes[chosen], op.code(table)[self.values[chosen]].unbind(1)
         swap = self.to_swap[chosen, None]
         other = op(torch.where(swap, op(s, w), s), torch.where(swap, v, op(v, w)))
-        return (op(op(s, v), w) - other).square().mean()
+        distance: Tensor = op(op(s, v), w) - other
+        return distance.square().mean()
 
 
 @torch.no_grad()
@@ -82,9 +84,9 @@ def find_disagreements(network: SetNetwork, op: FiniteSelection, data: SetData) 
 def reachable(op: FiniteSelection, table: Tensor) -> Tensor:
     """The codes that lists come to, or as many of them as there is room for."""
     try:
-        return close(op, table, MOST_CODES, trees=False).codes[1:]  # type: ignore[index]
+        return cast(Tensor, close(op, table, MOST_CODES, trees=False).codes)[1:]
     except LimitReached as reached:
-        return reached.codes  # type: ignore[return-value]
+        return cast(Tensor, reached.codes)
 
 
 class Labels:

@@ -12,6 +12,7 @@ from treefold.aggr import aggregator
 from treefold.fold import TableRows
 from treefold.lab.experiments.counterexamples import Disagreements, find_disagreements
 from treefold.lab.experiments.recipe import AggregatorChoice
+from treefold.lab.experiments.states import states_of_network
 from treefold.lab.experiments.task_runner import Folded, TaskRunner
 from treefold.lab.networks import CountingNetwork, OracleNetwork, SetNetwork, asked
 from treefold.lab.runs import some_examples
@@ -104,10 +105,12 @@ class SetRunner(TaskRunner):
 
         A run that is resumed within an epoch looks for them again, and so finds others.
         """
-        net = model if isinstance(model, SetNetwork) else getattr(model, "module", model)
-        op = getattr(getattr(net, "aggregator", None), "operator", None)
+        net = getattr(model, "module", model)  # a wrapper for several processes has it inside
         count = self.experiment.training.counterexamples
-        if not (count and net.training and isinstance(op, FiniteSelection) and op.hard):
+        if not (count and isinstance(net, SetNetwork) and net.training):
+            return 0.0
+        op = getattr(net.aggregator, "operator", None)
+        if not isinstance(op, FiniteSelection) or not op.hard:
             return 0.0
         if self._taught is None:
             self._taught = find_disagreements(net, op, self._training_sets)
@@ -161,6 +164,11 @@ class SetRunner(TaskRunner):
         if balanced:
             found["balanced_accuracy"] = {str(size): value for size, value in balanced.items()}
         return found
+
+    def best_metrics(self, model: nn.Module, device: torch.device) -> dict[str, Any]:
+        """The number of states, if they are finite, and the laws that they obey."""
+        states = states_of_network(model)
+        return states.metrics() if states else {}
 
     @property
     def _elements(self) -> int:

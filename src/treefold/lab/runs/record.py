@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias
 from treefold.atomic import storage_errors, write_atomically
 from treefold.lab.runs.provenance import commit, hardware, versions
 from treefold.plain import decode, encode
-from treefold.saving import is_saved, read_config
 
 _log = logging.getLogger("treefold")
 
@@ -101,10 +100,10 @@ class Record:
         """Read a run folder's `record.json`; a ValueError names what is wrong with a bad one."""
         path = folder / RECORD_FILE
         try:
-            if is_saved(folder) and not path.exists():
-                found = read_config(folder).get("record")
-            else:
+            if path.exists():
                 found = decode(json.loads(path.read_text(encoding="utf-8")))
+            else:
+                found = _record_of_saved(folder)
         except FileNotFoundError:
             raise ValueError(f"{folder} has no {RECORD_FILE}; give a run folder") from None
         except (TypeError, ValueError) as error:
@@ -178,3 +177,13 @@ def set_damaged_aside(folder: Path) -> None:
 def find_runs(folder: Path) -> Iterator[Path]:
     """All run folders below `folder` (itself included), in order."""
     yield from sorted(path.parent for path in folder.rglob(RECORD_FILE))
+
+
+def _record_of_saved(folder: Path) -> Any:
+    """The record in a run that was saved as a model; a FileNotFoundError if there is none."""
+    # Reports read records without torch, which saved models need.
+    from treefold.saving import is_saved, read_config  # noqa: PLC0415
+
+    if not is_saved(folder):
+        raise FileNotFoundError(folder)
+    return read_config(folder).get("record")
