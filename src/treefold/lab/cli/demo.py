@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
 
@@ -87,14 +87,14 @@ def _is_proved() -> "Section":
     from treefold.lab.runs import Record
 
     task = experiment_of(Record.read(run_of(Path(PROVED)))).task
-    proof, monoid = certify_network(load_model(PROVED), task)
+    proof, monoid = certify_network(cast(Any, load_model(PROVED)), task)
     if not proof.holds:
         raise RuntimeError(f"the proof of {PROVED} fails on this machine; please report it")
     values = torch.randint(0, task.num_values, (MANY,), generator=torch.Generator().manual_seed(0))
-    began, sizes = time.perf_counter(), torch.tensor([MANY])
+    began, sizes, rows = time.perf_counter(), torch.tensor([MANY]), monoid.encode(values)
     answers = {
-        int(monoid.decode(tree_reduce(monoid, monoid.encode(values), plan_tree(sizes, bracketing))))
-        for bracketing in ("balanced", "random")
+        int(monoid.decode(cast(torch.Tensor, tree_reduce(monoid, rows, plan_tree(sizes, trees)))))
+        for trees in ("balanced", "random")
     }
     seconds = time.perf_counter() - began
     right = answers == {int(task.label(values, sizes).answers)}
@@ -121,6 +121,7 @@ def _changes() -> "Section":
     from treefold.lab.report import Section
 
     fold, draw = load_fold(LEARNED), torch.Generator().manual_seed(0)
+    assert fold.table is not None
     rows = fold.table[torch.randint(0, len(fold.table), (20_000,), generator=draw)].detach()
     with torch.no_grad():
         began = time.perf_counter()
