@@ -76,7 +76,5 @@ def test_groups_states_and_gradients_are_those_of_the_planned_fold(op, num_rows,
 def test_a_group_that_is_too_large_is_refused():
     given = list(arguments(OPERATORS[0], 9, 1, shuffled=False))
     given[6] = 8
-    with pytest.raises(
-        ValueError, match="has 9 rows; this fold was recorded for at most 8"
-    ):
+    with pytest.raises(ValueError, match="has 9 rows; this fold was recorded for at most 8"):
         opaque_fold(*given)
