@@ -8,6 +8,7 @@ import torch
 from aggr.cases import (
     CHANNELS,
     MONOIDS,
+    Layer,
     Skewed,
     every,
     every_monoid,
@@ -90,19 +91,6 @@ class CountingBackend:
     def __call__(self, graph, inputs):
         self.graphs += 1
         return aot_eager(graph, inputs)
-
-
-class Layer(nn.Module):
-    """Messages along edges, an aggregator, and a linear map of what it answers."""
-
-    def __init__(self, aggregator, out_channels=2):
-        super().__init__()
-        self.aggregator = aggregator
-        width = getattr(aggregator, "out_channels", CHANNELS)
-        self.linear = nn.Linear(width, out_channels)
-
-    def forward(self, x, edge_index):
-        return self.linear(self.aggregator(x[edge_index[0]], edge_index[1], dim_size=x.shape[0]))
 
 
 class Network(nn.Module):

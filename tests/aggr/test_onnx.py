@@ -3,8 +3,7 @@
 import jaxtyping
 import pytest
 import torch
-from aggr.cases import CHANNELS, NAMES, make, normal
-from torch_geometric.nn import SAGEConv
+from aggr.cases import CHANNELS, NAMES, Layer, make, normal
 
 from treefold import RecurrentAggregation, record_penalties, static_plans
 
@@ -57,7 +56,7 @@ def exported(model):
     "name", [pytest.param(name, marks=[] if name in ONCE else pytest.mark.long) for name in NAMES]
 )
 def test_onnx_runtime_gives_the_answers_of_eager(name):
-    model = SAGEConv(CHANNELS, CHANNELS, aggr=make(name, torch.float32)).eval()
+    model = Layer(make(name, torch.float32)).eval()
     run = exported(model)
     for sizes in [(9, 20), (20, 5), (30, 60), (6, 18)]:
         inputs = graph(*sizes)
@@ -91,7 +90,7 @@ def test_inductor_gives_the_answers_and_gradients_of_eager(name, training):
     for part in module.modules():
         if hasattr(part, "shuffle"):
             part.shuffle = False
-    model = SAGEConv(CHANNELS, CHANNELS, aggr=module).train(training)
+    model = Layer(module).train(training)
     compiled = torch.compile(model, fullgraph=True, dynamic=True)
     for sizes in [(9, 20), (20, 5), (30, 60)]:
         inputs, made = graph(*sizes), []
