@@ -13,7 +13,7 @@ import treefold
 
 ROOT = Path(treefold.__file__).parent
 
-SINGLE = {"names", "shapes", "cores", "atomic", "plain", "checkpoints"}
+SINGLE = {"names", "shapes", "cores", "atomic", "plain", "checkpoints", "saving"}
 """Files next to the rooms, which any room may use."""
 ROOMS = ("algebra", "fold", "operators", "aggr", "incremental", "distributed", "finite")
 LAB = ("lab.runs", "lab.tasks", "lab.networks", "lab.experiments", "lab.report", "lab.cli")
@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "atomic": set(),
     "plain": set(),
     "checkpoints": {"torch", "safetensors", "atomic", "plain"},
+    "saving": {"torch", "huggingface_hub", "atomic", "plain", "checkpoints"},
     "algebra": {"torch"},
     "fold": {"torch", "algebra"},
     "operators": {"torch", "triton", "filelock", "algebra", "fold"},

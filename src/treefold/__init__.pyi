@@ -23,6 +23,7 @@ from .fold import TableRows as TableRows
 from .fold import TreePlan as TreePlan
 from .fold import chain_reduce as chain_reduce
 from .fold import plan_tree as plan_tree
+from .fold import reduce_sets as reduce_sets
 from .fold import tree_reduce as tree_reduce
 from .incremental import BracketingStability as BracketingStability
 from .incremental import Chunk as Chunk

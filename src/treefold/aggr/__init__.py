@@ -3,6 +3,7 @@
 from treefold.aggr.base import (
     RaggedAggregation,
 )
+from treefold.aggr.counters import Logits
 from treefold.aggr.fixed import (
     FixedAggregation,
     MonoidAggregation,
@@ -39,6 +40,7 @@ __all__ = [
     "FixedAggregation",
     "LCMAggregation",
     "LearnedPNAAggregation",
+    "Logits",
     "MedianAggregation",
     "MonoidAggregation",
     "Penalties",

@@ -190,6 +190,23 @@ def laws(
 
 
 @app.command
+def export(
+    run: RunPath,
+    folder: Annotated[Path | None, Parameter(help="Gets config.json, model.safetensors.")] = None,
+    *,
+    push_to_hub: Annotated[
+        str | None, Parameter(help="A repository of the Hugging Face hub, such as me/model.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Save a run's network as a folder that fold, evaluate and laws take, or push it to the hub."""
+    with as_one_line(debug):
+        from treefold.lab.cli.commands import export_run
+
+        export_run(run, folder, push_to_hub)
+
+
+@app.command
 def certify(
     run: Annotated[
         Path | None, Parameter(help="The folder of a run, or one checkpoint in it.")

@@ -56,6 +56,7 @@ class Rarity(NamedTuple):
 class SetRunner(TaskRunner):
     """A task on multisets; the best checkpoint answers the most validation sets."""
 
+    task: SetTask
     chosen_by = "validation_accuracy"
     other_aggregators = (ORACLE,)
     _taught: Disagreements | None = None
@@ -64,12 +65,6 @@ class SetRunner(TaskRunner):
     def logs_laws(self) -> bool:  # type: ignore[override]
         """Not of counters, which obey them by construction."""
         return not self.experiment.model.counting
-
-    @property
-    def task(self) -> SetTask:
-        """The task."""
-        task: SetTask = self.experiment.task
-        return task
 
     @cached_property
     def validation(self) -> SetData:
