@@ -41,6 +41,7 @@ from .sources import SOURCES as SOURCES
 from .speed import time_experiment as time_experiment
 from .states import states_of_layer as states_of_layer
 from .states import states_of_network as states_of_network
+from .trained import TRAINED as TRAINED
 from .trainer import CHECKPOINTS as CHECKPOINTS
 from .trainer import Watcher as Watcher
 from .your_graphs import YourGraphsRunner as YourGraphsRunner

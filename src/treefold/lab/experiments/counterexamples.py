@@ -47,8 +47,8 @@ class Disagreements:
         s, (v, w) = self.codes[chosen], op.code(table)[self.values[chosen]].unbind(1)
         swap = self.to_swap[chosen, None]
         other = op(torch.where(swap, op(s, w), s), torch.where(swap, v, op(v, w)))
-        distance: Tensor = op(op(s, v), w) - other
-        return distance.square().mean()
+        loss: Tensor = (op(op(s, v), w) - other).square().mean()
+        return loss
 
 
 @torch.no_grad()

@@ -10,7 +10,6 @@ from treefold.lab.report.sections import Section, folded, unfinished
 from treefold.lab.report.tables import Cell, Table, aggregators
 from treefold.lab.runs import load_groups
 
-FEW_ANSWERS = 200
 _KINDS: dict[str, tuple[str, str, float]] = {
     "seconds_per_epoch": ("seconds per epoch", "{:,.3g}", 1),
     "step_memory": ("peak MB", "{:,.1f}", 1e6),
@@ -71,9 +70,9 @@ def _notes(found: Judgement) -> list[str]:
         notes.append("One seed cannot tell luck from merit: use --seeds 3 or more.")
     if late := ", ".join(style_of(group).label for group in found.rows if found.rising(group)):
         notes.append(f"Still getting better at the end: {late}. More epochs may change the order.")
-    if min(answers["val"], answers["test"]) < FEW_ANSWERS:
-        few = f"{answers['val']} answers in validation and {answers['test']} in the test"
-        notes.append(f"Only {few}: scores are rough.")
+    if min(answers["val"], answers["test"]) < 200:
+        few = "Only {val} answers in validation and {test} in the test: scores are rough."
+        notes.append(few.format(**answers))
     if constant and found.sign * (test.mean - constant.mean) <= 2 * (test.deviation or 0):
         notes.append("Hardly anything was learned: a constant answer is about as good.")
     return notes
@@ -96,7 +95,6 @@ def _table(found: Judgement) -> Table:
         if name != "seconds_per_epoch" or len(machines) == 1:
             columns[head] = [Cell(shape.format(v.mean / unit) if v else "") for v in values]
     measure = measure_of(found.metric)
-    title = measure.title[0].upper() + measure.title[1:]
-    note = f"{title} {measure.arrow}, with its range over seeds. Told apart by a paired "
+    note = f"{measure.title} {measure.arrow}, with its range over seeds. Told apart by a paired "
     note += f"t-test over seeds, at 95 %. Measured on {'; '.join(machines)}."
     return Table("Scores", columns, note, 6)

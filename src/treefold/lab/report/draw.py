@@ -25,6 +25,7 @@ _LOOK: Any = {
     "text.parse_math": False,
     "font.size": 11,
 }
+_NOTHING = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 class Line(NamedTuple):
@@ -79,22 +80,20 @@ def draw(figure: Figure, size: tuple[int, int] = CARD) -> str:
         else:
             _legend(axes, figure.lines, size == CARD)
         buffer = io.StringIO()
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        canvas.savefig(buffer, format="svg", metadata=nothing)
+        canvas.savefig(buffer, format="svg", metadata=_NOTHING)
     return _cleaned(buffer.getvalue(), figure.title, f"{width} {height}")
 
 
 def _curve(axes: Axes, line: Line) -> None:
     places, stats = list(line.points), line.points.values()
     means, lows, highs = ([*ends] for ends in list(zip(*stats, strict=True))[:3])
-    look: dict[str, Any] = {"color": line.colour, "linestyle": line.dash, "marker": line.marker}
+    marker = line.marker or "o" * (len(places) == 1)
+    look: dict[str, Any] = {"color": line.colour, "linestyle": line.dash, "marker": marker}
     if line.marker == "D":
         axes.vlines(places, lows, highs, color=line.colour, linewidth=1)
         look |= {"linewidth": 0, "markersize": 5, "markerfacecolor": "none", "zorder": 4}
     elif lows != highs and len(places) > 1:
         axes.fill_between(places, lows, highs, color=line.colour, alpha=0.16, linewidth=0)
-    if len(places) == 1 and line.label:
-        look["marker"] = "o"
     width = 1.2 if line.dash == "dotted" else 1.9
     axes.plot(places, means, **{"linewidth": width, "markersize": 3.5, **look})
 

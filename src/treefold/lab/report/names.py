@@ -15,7 +15,6 @@ from treefold.lab.runs import Group
 REAL = FAMILIES["real graphs"].rows
 PRESETS, GREY = ("paper", "standard", "quick", "smoke"), "#8a8f98"
 LEARNED = ("recurrent", "LCM")
-# Of λ = 1 to 10⁻⁷.
 _SCALE = (*("#482878", "#3e4989", "#31688e", "#26828e"), "#1f9e89", "#35b779", "#6ece58", "#a5c82a")
 
 

@@ -17,7 +17,6 @@ from treefold.lab.report.sections import Section, report_page
 from treefold.lab.report.tables import Table
 from treefold.lab.runs import load_groups
 
-HERE = Path(__file__).parent
 _STYLES = {"best": "bold", "second": "underline"}
 
 
@@ -36,10 +35,10 @@ def write_page(page: Section, path: Path) -> Path:
         return quote(os.path.relpath(folder.resolve(), path.parent.resolve()), safe="/,=+")
 
     made = Environment(autoescape=True, trim_blocks=True, undefined=StrictUndefined)
-    template = made.from_string((HERE / "page.html").read_text())
+    template = made.from_string(Path(__file__).with_name("page.html").read_text())
     tools: dict[str, Any] = {"draw": draw, "wide": WIDE, "address": address, "style_of": style_of}
     tools |= {"anchor_of": anchor_of, "title_of": title_of, "slug_of": slug_of}
-    html = template.render(page=page, css=(HERE / "page.css").read_text(), **tools)
+    html = template.render(page=page, css=Path(__file__).with_name("page.css").read_text(), **tools)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, html.encode(errors="replace"))
     console = Console(highlight=False, markup=False)

@@ -46,13 +46,12 @@ def report_page(groups: Sequence[Group], damaged: Sequence[str] = ()) -> Section
     parts += [_real_section(real)] if real else []
     last = [Section("Smoke runs", records=smoke), *unfinished(names.in_order(groups), damaged)]
     parts.append(Section("Smoke and unfinished runs", "They are no results.", parts=last))
-    page = Section(
-        "treefold results",
+    about = (
         f"{sum(len(group.finished) for group in groups)} finished runs. Numbers are means over "
-        "seeds, with their standard deviation; a published number is blank where none is known.",
-        tables=[_overview(found)] if len(found) > 1 else [],
-        parts=parts,
+        "seeds, with their standard deviation; a published number is blank where none is known."
     )
+    tables = [_overview(found)] if len(found) > 1 else []
+    page = Section("treefold results", about, tables=tables, parts=parts)
     return page._replace(parts=page.shown)
 
 
@@ -91,9 +90,10 @@ def _figures(groups: Sequence[Group]) -> list[Figure]:
     if any(group.variant != groups[0].variant for group in groups):
         return []
     found = [make(groups) for make in (figures.accuracy, figures.ratio, figures.speed)]
-    found += [figures.accuracy(groups, "balanced_accuracy")]
     swept = any(group.weight is not None for group in groups)
-    return [figure for figure in (*found, None if swept else figures.training(groups)) if figure]
+    found += [figures.accuracy(groups, "balanced_accuracy")]
+    found += [] if swept else [figures.training(groups)]
+    return [figure for figure in found if figure]
 
 
 def folded(chosen: Sequence[Group], groups: Sequence[Group]) -> list[Section]:

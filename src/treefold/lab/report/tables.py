@@ -88,33 +88,20 @@ def score_table(groups: Sequence[Group]) -> list[Table]:
     for metric in metrics:
         columns |= compared(groups, metric)
     short, machines = len(columns), "; ".join(sorted({g.timed_on for g in groups} - {""}))
-    known = [group.metric("num_parameters") for group in groups]
     epochs = [sorted({f"{run.record.epochs:,}" for run in g.finished} - {"0"}) for g in groups]
     columns["epochs"] = [Cell(", ".join(each)) for each in epochs]
     columns["seeds"] = [Cell("" if g.timed_on else str(len(g.finished))) for g in groups]
-    columns["parameters"] = [Cell(f"{each.mean:,.0f}" if each else "") for each in known]
-    columns |= finite_states(groups)
+    for name in ("num_parameters", "finite_states", "smallest_quotient"):
+        ends = [(e.low, e.high) if (e := group.metric(name)) else () for group in groups]
+        words = ["–".join(dict.fromkeys(f"{end:,.0f}" for end in each)) for each in ends]
+        columns[name.removeprefix("num_").replace("_", " ")] = [Cell(each) for each in words]
+    laws = [[r.record.metrics.get("commutative_monoid") for r in g.finished] for g in groups]
+    held = [[each for each in one if each is not None] for one in laws]
+    columns["exact monoid"] = [Cell(f"{sum(e)} of {len(e)}" if e else "") for e in held]
     columns = {head: cells for head, cells in columns.items() if any(c.text for c in cells)}
     measure = measure_of("".join(metrics[:1]))
     note = f"{measure.title} {measure.arrow}{', ours on ' * bool(machines)}{machines}"
     return [Table("Scores", columns, legend(note, groups, metrics), short)] if metrics else []
-
-
-def finite_states(groups: Sequence[Group]) -> Columns:
-    """How many states finite operators have, how few would do, and how many runs keep all laws."""
-    columns = {}
-    for head, name in {"states": "finite_states", "smallest quotient": "smallest_quotient"}.items():
-        counts = [[run.record.metrics.get(name) for run in group.finished] for group in groups]
-        columns[head] = [Cell(_range(each)) for each in counts]
-    asked = [[r.record.metrics.get("commutative_monoid") for r in g.finished] for g in groups]
-    held = [[each for each in one if each is not None] for one in asked]
-    columns["exact monoid"] = [Cell(f"{sum(each)} of {len(each)}" * bool(each)) for each in held]
-    return columns
-
-
-def _range(counts: Iterable[int | None]) -> str:
-    ends = sorted({count for count in counts if count})
-    return "–".join(f"{count:,}" for count in dict.fromkeys(ends[:1] + ends[-1:]))
 
 
 def legend(note: str, groups: Sequence[Group], metrics: Iterable[str]) -> str:
