@@ -125,17 +125,15 @@ class _Search:
         )
         if not trees or len(elements) > LARGEST_TABLE:
             return elements
-        table = torch.empty(len(elements), len(elements), dtype=dense_type(len(elements)))
-        for start, rows in product_rows(elements, self.op):
-            table[start : start + len(rows)] = rows
-        return dataclasses.replace(elements, table=table)
+        entry = dense_type(len(elements))
+        rows = [rows.to(entry) for _, rows in product_rows(elements, self.op)]
+        return dataclasses.replace(elements, table=torch.cat(rows))
 
     def _multiply(self, left: Tensor, right: Tensor) -> Tensor:
         """The numbers of products, which are added to the book where they are new."""
         states = self.book.states
-        numbers, first = self.book.add(
-            self.op(rows_of(states, left - 1), rows_of(states, right - 1))
-        )
+        products = self.op(rows_of(states, left - 1), rows_of(states, right - 1))
+        numbers, first = self.book.add(products)
         self.left.append(left[first])
         self.right.append(right[first])
         self._require_room()

@@ -44,10 +44,7 @@ def minimize(finite: FiniteMonoid, answers: Tensor | None = None) -> Quotient:
         products = classes[finite.table.long()]
         table = products[first][:, first]
         if not torch.equal(table[classes][:, classes], products):
-            raise ValueError(
-                "the product of alike elements is not alike: this is no commutative monoid, see "
-                "`check`"
-            )
+            raise ValueError("products of alike elements differ: no commutative monoid, see check")
         table = table.to(dense_type(num_classes))
     smaller = FiniteMonoid(
         take(finite.codes, first),
