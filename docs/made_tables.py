@@ -3,6 +3,7 @@
 A row is a group of runs that differ in their seeds alone.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ class MadeTable:
     columns: Callable[[Sequence[Group]], Columns]
     timed: bool = False
     """True if it shows times: then it is one table for each machine, by name."""
+    head: str = "aggregator"
+    """The head of the first column, of rows."""
 
     def lines(self, groups: Sequence[Group], address: Address) -> list[str]:
         """The table in Markdown, each row with a link to its records."""
@@ -41,7 +44,7 @@ class MadeTable:
 
     def _table(self, groups: Sequence[Group], address: Address) -> list[str]:
         columns = self.columns(groups)
-        heads = ["aggregator", *(head for head, _ in columns)]
+        heads = [self.head, *(head for head, _ in columns)]
         found = [_line(heads), "|---" * len(heads) + "|"]
         for group in groups:
             name = f"[`{group.row}`]({address(group)})"
@@ -143,6 +146,35 @@ def by_task(groups: Sequence[Group]) -> Columns:
     return [("task", lambda group: group.experiment), *accuracies, ("epochs", epochs)]
 
 
+def certificates(groups: Sequence[Group]) -> Columns:
+    """Tree certificates that hold, the states in them, and accuracies on the largest sets."""
+
+    def proofs(group: Group) -> list[dict[str, Any]]:
+        files = [run.folder / "certificate-tree.json" for run in group.finished]
+        return [json.loads(file.read_text()) for file in files if file.exists()]
+
+    def holding(group: Group) -> str:
+        return f"{sum(proof['holds'] for proof in proofs(group))} of {len(group.finished)}"
+
+    def counted(name: str) -> Callable[[Group], str]:
+        def cell(group: Group) -> str:
+            found = sorted({proof[name] for proof in proofs(group)})
+            return (
+                "..".join(f"{count:,}" for count in dict.fromkeys(found[:1] + found[-1:])) or NONE
+            )
+
+        return cell
+
+    sizes = {"200": UNIFORM["200"], "balanced 1,000": BALANCED["balanced 1,000"]}
+    return [
+        ("tree certificates", holding),
+        ("states", counted("elements")),
+        ("needed", counted("classes")),
+        *((head, ours(metric, 3)) for head, metric in sizes.items()),
+        ("epochs", epochs),
+    ]
+
+
 def seconds(groups: Sequence[Group]) -> Columns:
     """Seconds per epoch by the size of sets."""
 
@@ -237,5 +269,7 @@ TABLES = {
     "multi-task": MadeTable(("multi-task",), errors),
     "multi-task by size": MadeTable(("multi-task",), ratios),
     "real graphs": MadeTable(REAL, real_scores),
+    "finite": MadeTable(("finite",), certificates, head="task"),
+    "finite ideas": MadeTable(("finite-ideas",), certificates, head="row"),
     "order": MadeOrder(("multi-task",), errors),
 }
