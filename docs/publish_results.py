@@ -25,7 +25,10 @@ from treefold.lab.runs import Group, load_groups
 
 ROOT = Path(__file__).parent.parent
 RESULTS, REPORT = ROOT / "results", ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "generalising.md")
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("results", "generalising", "which-aggregator")),
+)
 MADE = re.compile(r"(<!-- made: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 ALONE = (  # in a file, a figure brings its colours itself
     "<style>svg{color:#333;--faint:#ddd}text{font-family:system-ui,sans-serif!important}"
