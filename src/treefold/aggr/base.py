@@ -53,7 +53,9 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
                 "torch.onnx.export(dynamo=True)"
             )
         groups = groups_of(x, index, ptr, dim_size, dim, max_num_elements)
-        rows = x.movedim(dim, 0)
+        # The gradient of a view would be copied into `x.grad`.
+        place = dim % x.dim()
+        rows = x.movedim(place, 0) if place else x
         if isinstance(groups, Groups):
             threads = limit_threads(x.numel(), x.shape[-1])
             try:
@@ -62,9 +64,9 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
                 reset_threads(threads)
         else:
             found = self.aggregate_static(rows, groups)
-        if isinstance(found, Tensor):
-            return found.movedim(0, dim % x.dim()).contiguous()
-        parts = map_state(lambda part: part.movedim(0, dim % x.dim()).contiguous(), found)
+        if isinstance(found, Tensor) and not place:
+            return found.contiguous()
+        parts = map_state(lambda part: part.movedim(0, place).contiguous(), found)
         return cast(Tensor, parts)
 
     def __prepare_scriptable__(self) -> "RaggedAggregation":
