@@ -13,7 +13,7 @@ import treefold
 
 ROOT = Path(treefold.__file__).parent
 
-SINGLE = {"names", "shapes", "cores", "atomic", "plain", "checkpoints"}
+SINGLE = {"names", "shapes", "cores", "atomic", "plain", "checkpoints", "saving"}
 """Files next to the rooms, which any room may use."""
 ROOMS = ("algebra", "fold", "operators", "aggr", "incremental", "distributed", "finite")
 LAB = ("lab.runs", "lab.tasks", "lab.networks", "lab.experiments", "lab.report", "lab.cli")
@@ -25,11 +25,12 @@ MAY_IMPORT = {
     "atomic": set(),
     "plain": set(),
     "checkpoints": {"torch", "safetensors", "atomic", "plain"},
+    "saving": {"torch", "huggingface_hub", "atomic", "plain", "checkpoints"},
     "algebra": {"torch"},
     "fold": {"torch", "algebra"},
     "operators": {"torch", "triton", "filelock", "algebra", "fold"},
     "aggr": {"torch", "torch_geometric", "algebra", "fold", "operators"},
-    "incremental": {"torch", "algebra", "fold", "operators", "aggr"},
+    "incremental": {"torch", "torch_geometric", "algebra", "fold", "operators", "aggr"},
     "distributed": {
         *{"torch", "numpy", "torch_geometric", "pyarrow", "ray"},
         *{"algebra", "fold", "operators", "aggr", "incremental"},

@@ -209,8 +209,7 @@ class LCMAggregation(RaggedAggregation):
         if supplied_for(groups) is None:
             self._require_static()
             if self.training and self.shuffle:
-                groups, order = groups.shuffled()
-                rows = rows.index_select(0, order)
+                groups = groups.shuffled()
             if penalties is None or rows.shape[0] == 0:
                 return cast(Tensor, reduce_static(self.operator, rows, groups))
         fold, trees = fold_with_trees(self.operator, rows, groups)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from treefold.operators.engine.operations import Operation, can_compute, compiled
+from treefold.saving import Saved
 from treefold.shapes import Float
 
 
@@ -82,7 +83,7 @@ def _empty(x: Tensor, inner: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
 _COUPLING = compiled(Operation("coupling", 5, 0, 1, _empty, _plain))
 
 
-class CouplingFlow(nn.Module):
+class CouplingFlow(Saved, nn.Module):
     """A bijection of `channels` numbers: couplings that take turns with the two halves."""
 
     def __init__(

@@ -150,6 +150,8 @@ class Training:
     """How sharp states are just before."""
     noise: float = field(default=0.0, metadata=_ADDED)
     """Added to what will be rounded, until then."""
+    counterexamples: int = field(default=0, metadata=_ADDED)
+    """From then on, so many triples in each step whose trees must agree; sets only."""
 
     def __post_init__(self) -> None:
         _require_positive("training", self, ["batch_size", "learning_rate", "validate_every"])
@@ -172,7 +174,8 @@ class Training:
             raise ValueError(
                 f"training.plateau_factor is {self.plateau_factor}; expected between 0 and 1"
             )
-        for name in ("weight_decay", "plateau_patience", "min_learning_rate", "noise"):
+        nonnegative = ("weight_decay", "plateau_patience", "min_learning_rate", "noise")
+        for name in (*nonnegative, "counterexamples"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"training.{name} is {getattr(self, name)}; expected 0 or more")
         if not 0 <= self.anneal_from <= self.hard_from <= 1:
