@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treefold.lab.experiments.catalogue import find_experiment
-from treefold.lab.report.names import LEARNED, style_of
+from treefold.lab.report.names import LEARNED, STYLES, style_of
 from treefold.lab.runs import Group, Run, Stat, num_steps
 from treefold.lab.tasks.multitask.targets import TRAIN_SIZES
 
@@ -239,6 +239,40 @@ def real_scores(groups: Sequence[Group]) -> Columns:
     ]
 
 
+class MadeChoice(MadeTable):
+    """An aggregator a row, a question a column: what was measured of it."""
+
+    def lines(self, groups: Sequence[Group], address: Address) -> list[str]:
+        """The table in Markdown; networks around one aggregator stand for it."""
+        found: dict[str, dict[str, str]] = {}
+        for group in groups:
+            for head, (experiment, variant, metric, digits) in QUESTIONS.items():
+                if (group.experiment, group.variant) == (experiment, variant):
+                    row = {"pna-16": "pna"}.get(group.row, group.row.removeprefix("mpnn-"))
+                    if score := group.metric(metric):
+                        words = f"{score.mean:.{digits}f}".replace("−", "-")
+                        found.setdefault(row, {}).setdefault(head, f"[{words}]({address(group)})")
+        rows = [row for row in STYLES if len(found.get(row, {})) > 1]
+        lines = [_line(["aggregator", *QUESTIONS]), "|---" * (len(QUESTIONS) + 1) + "|"]
+        return lines + [
+            _line([f"`{row}`", *(found[row].get(head, NONE) for head in QUESTIONS)]) for row in rows
+        ]
+
+
+QUESTIONS = {
+    "second smallest, sets of 200 (accuracy)": ("second-minimum", "standard", "accuracy@200", 3),
+    "sets of 1,000, all answers as likely": (
+        *("second-minimum", "standard", "accuracy@balanced-1000", 3),
+    ),
+    "six properties of random graphs (log₁₀ error)": (
+        *("multi-task", "quick", "log10_mse@average", 2),
+    ),
+    "ZINC with edges (error)": ("zinc-edges", "quick", "mae@test", 3),
+    "MolHIV (ROC-AUC)": ("molhiv", "quick", "roc-auc@test", 3),
+    "seconds per epoch, sets of 200": ("set-speed", "paper", "seconds_per_epoch@200", 0),
+}
+
+
 class MadeOrder(MadeTable):
     """A sentence: for how many pairs every learned aggregator is below every single fixed one."""
 
@@ -271,5 +305,8 @@ TABLES = {
     "real graphs": MadeTable(REAL, real_scores),
     "finite": MadeTable(("finite",), certificates, head="task"),
     "finite ideas": MadeTable(("finite-ideas",), certificates, head="row"),
+    "choice": MadeChoice(
+        ("second-minimum", "multi-task", "zinc-edges", "molhiv", "set-speed"), errors
+    ),
     "order": MadeOrder(("multi-task",), errors),
 }
