@@ -1,4 +1,4 @@
-"""A model on a graph that changes gives what it gives for the whole graph, and says what changed."""
+"""A model on a graph that changes gives what it gives for the whole graph; it says what changed."""
 
 import pytest
 import torch
@@ -100,7 +100,7 @@ class ChangingGraph(RuleBasedStateMachine):
 def test_five_hundred_steps_of_a_model_on_a_changing_graph():
     ChangingGraph.steps = 0
     run_state_machine_as_test(
-        ChangingGraph, settings=settings(deadline=None, max_examples=25, stateful_step_count=30)
+        ChangingGraph, settings=settings(deadline=None, max_examples=40, stateful_step_count=30)
     )
     assert ChangingGraph.steps >= 500
 

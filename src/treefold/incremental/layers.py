@@ -86,14 +86,14 @@ class DynamicModel:
         outputs = self._layers[-1].outputs
         if nodes is None:
             return outputs.clone()
-        return outputs[as_sets(nodes, self.num_nodes, outputs.device)]
+        return outputs.index_select(0, as_sets(nodes, self.num_nodes, outputs.device))
 
     @torch.no_grad()
     def add_edges(self, edge_index: Tensor) -> Answers:
         """Add edges: `[2, n]`, columns (source, target)."""
         edge_index = checked_edges(edge_index, self.num_nodes, self._x.device)
-        source, target = edge_index
-        handles = []
+        source, target = edge_index.unbind()
+        handles: list[Tensor] = []
 
         def change(layer: _Layer) -> Tensor:
             handles.append(layer.tree.insert(layer.sent[source], target))
@@ -172,7 +172,7 @@ class _Layer:
         self.given = conv.aggr_module = _Given()
         self.sent = self._messages(x)
         self.tree = FoldTree(aggregation.operator, self.sent[edge_index[0]], groups)
-        found = self._finished(x, self.tree.value())
+        found = self._finished(x, cast(Tensor, self.tree.value()))
         if found.shape != expected.shape or not _are_close(found, expected):
             raise ValueError(
                 f"{conv} gives other outputs in parts than at once; expected a layer whose "
