@@ -1,15 +1,18 @@
 from . import algebra as algebra
 from .aggr import AGGREGATORS as AGGREGATORS
+from .aggr import AcrossRelations as AcrossRelations
 from .aggr import FixedAggregation as FixedAggregation
 from .aggr import LCMAggregation as LCMAggregation
 from .aggr import MonoidAggregation as MonoidAggregation
 from .aggr import RaggedAggregation as RaggedAggregation
 from .aggr import RecurrentAggregation as RecurrentAggregation
 from .aggr import aggregator as aggregator
+from .aggr import aggregator_per_layer as aggregator_per_layer
 from .aggr import record_penalties as record_penalties
 from .aggr import reuse_plans as reuse_plans
 from .aggr import static_plans as static_plans
 from .aggr import supplied_plan as supplied_plan
+from .aggr import with_penalties as with_penalties
 from .algebra import ASSOCIATIVITY as ASSOCIATIVITY
 from .algebra import COMMUTATIVITY as COMMUTATIVITY
 from .algebra import IDENTITY as IDENTITY
@@ -23,6 +26,7 @@ from .fold import TableRows as TableRows
 from .fold import TreePlan as TreePlan
 from .fold import chain_reduce as chain_reduce
 from .fold import plan_tree as plan_tree
+from .fold import reduce_sets as reduce_sets
 from .fold import tree_reduce as tree_reduce
 from .incremental import BracketingStability as BracketingStability
 from .incremental import Chunk as Chunk

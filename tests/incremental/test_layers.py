@@ -1,4 +1,4 @@
-"""A model on a graph that changes gives what it gives for the whole graph; it says what changed."""
+"""A model on a changing graph gives what it gives for the whole graph, and says what changed."""
 
 import pytest
 import torch

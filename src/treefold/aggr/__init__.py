@@ -1,5 +1,6 @@
 """Aggregators: PyG modules over ragged groups, fixed, recurrent and learned monoids."""
 
+from treefold.aggr.across_relations import AcrossRelations
 from treefold.aggr.base import (
     RaggedAggregation,
 )
@@ -15,7 +16,9 @@ from treefold.aggr.penalties import (
     Penalties,
     Penalty,
     record_penalties,
+    with_penalties,
 )
+from treefold.aggr.per_layer import aggregator_per_layer
 from treefold.aggr.pyg_groups import (
     reuse_plans,
 )
@@ -37,6 +40,7 @@ from treefold.aggr.static import (
 
 __all__ = [
     "AGGREGATORS",
+    "AcrossRelations",
     "FixedAggregation",
     "LCMAggregation",
     "LearnedPNAAggregation",
@@ -52,8 +56,10 @@ __all__ = [
     "SignalMixingAggregation",
     "StaticGroups",
     "aggregator",
+    "aggregator_per_layer",
     "record_penalties",
     "reuse_plans",
     "static_plans",
     "supplied_plan",
+    "with_penalties",
 ]

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import torch
@@ -50,8 +51,8 @@ class FiniteMonoid(Saved):
         return len(self.steps)
 
     def __repr__(self) -> str:
-        kind = "table" if self.table is not None else "steps"
-        return f"FiniteMonoid({len(self)} elements, {len(self.values)} values, by {kind})"
+        by = "steps" if self.table is None else "table"
+        return f"FiniteMonoid({len(self)} elements, {len(self.values)} values, by {by})"
 
     @property
     def identity(self) -> Tensor:
@@ -67,8 +68,8 @@ class FiniteMonoid(Saved):
     def walk(self, a: Tensor, b: Tensor) -> Tensor:
         """Where `a` comes to along the values of `b`, step by step."""
         a, b = torch.broadcast_tensors(a, b)
-        at, words = a.long(), self._words
-        for letter in words.T:
+        at = a.long()
+        for letter in self._words.T:
             step = letter[b.long()]
             at = torch.where(step < 0, at, self.steps[at, step.clamp(min=0)].long())
         return at.to(a.dtype)
@@ -102,7 +103,7 @@ class FiniteMonoid(Saved):
 
     def number(self, states: State) -> Tensor:
         """The elements that stand for states of the operator; -1 for states that are none."""
-        found = Codebook(take(self.codes, slice(1, None))).find(states)
+        found = self._book.find(states)
         return torch.where(found < 0, -1, found + 1)
 
     def tree(self, element: int) -> Tree:
@@ -132,16 +133,16 @@ class FiniteMonoid(Saved):
         named = {name: tensors[name] for name in _TENSORS if name in tensors}
         return cls(tuple(codes) if config["tuple"] else codes[0], **named)
 
-    @property
+    @cached_property
+    def _book(self) -> Codebook:
+        return Codebook(take(self.codes, slice(1, None)))
+
+    @cached_property
     def _words(self) -> Tensor:
         """The word of each element, filled up with -1: `[elements, longest]`."""
-        known = self.__dict__.get("_known_words")
-        if known is None:
-            words = [self.word(element) for element in range(len(self))]
-            longest = max(map(len, words))
-            known = torch.tensor([word + [-1] * (longest - len(word)) for word in words])
-            self.__dict__["_known_words"] = known
-        return known
+        words = [self.word(element) for element in range(len(self))]
+        longest = max(map(len, words))
+        return torch.tensor([word + [-1] * (longest - len(word)) for word in words])
 
 
 _TENSORS = ("values", "steps", "left", "right", "table", "answers")

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -157,12 +157,12 @@ class DynamicAggregation:
 
     @torch.no_grad()
     def _messages(self, sources: Tensor) -> State:
-        return self._encode(self._x[sources])
+        return cast(State, self._encode(self._x[sources]))
 
 
 def _parts(
     aggregation: Aggregating,
-) -> tuple[Monoid, Callable[..., State], Callable[..., State]]:
+) -> tuple[Monoid, Callable[..., Any], Callable[..., State]]:
     """The operator, what turns rows into elements, and what turns elements into outputs."""
 
     def unchanged(state: State) -> State:

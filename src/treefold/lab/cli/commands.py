@@ -29,6 +29,8 @@ from treefold.lab.experiments import (
     runner_of,
     save_run,
     saved_model,
+    states_of_layer,
+    states_of_network,
 )
 from treefold.lab.networks import CountingNetwork, SetNetwork
 from treefold.lab.runs import (
@@ -170,6 +172,8 @@ def print_laws(path: Path, num_draws: int) -> None:
         if len(folded) > 1:
             print(f"layer {number}")
         print(law_report(op, states, laws, num_draws=num_draws, generator=generator, inputs=inputs))
+        finite = states_of_network(model) or states_of_layer(each)
+        print(finite or "", end="\n" if finite else "")
 
 
 def _print_laws_of(model: object, num_draws: int) -> None:

@@ -13,6 +13,7 @@ from .comparison import Listener as Listener
 from .comparison import Plan as Plan
 from .comparison import compare as compare
 from .comparison import parse_aggregators as parse_aggregators
+from .judgement import Judgement as Judgement
 from .loading import experiment_of as experiment_of
 from .loading import load_fold as load_fold
 from .loading import load_model as load_model
@@ -29,9 +30,18 @@ from .recipe import SmallModel as SmallModel
 from .recipe import Training as Training
 from .replanning import replan as replan
 from .running import run as run
+from .scores import headline_score as headline_score
+from .scores import measure_of as measure_of
+from .scores import scores_of as scores_of
+from .scores import where as where
 from .set_runner import parse_sizes as parse_sizes
 from .sets import REPORTED_SECONDS as REPORTED_SECONDS
+from .sources import PNA_RATIOS as PNA_RATIOS
+from .sources import SOURCES as SOURCES
 from .speed import time_experiment as time_experiment
+from .states import states_of_layer as states_of_layer
+from .states import states_of_network as states_of_network
+from .trained import TRAINED as TRAINED
 from .trainer import CHECKPOINTS as CHECKPOINTS
 from .trainer import Watcher as Watcher
 from .your_graphs import YourGraphsRunner as YourGraphsRunner

@@ -14,6 +14,7 @@ from treefold.lab.experiments.build import build_model
 from treefold.lab.experiments.catalogue import experiment_from_recipe, runner_of
 from treefold.lab.experiments.recipe import Experiment
 from treefold.lab.experiments.task_runner import TaskRunner
+from treefold.lab.experiments.trained import located
 from treefold.lab.experiments.trainer import CHECKPOINTS
 from treefold.lab.networks import SetNetwork
 from treefold.lab.runs import Record, restore
@@ -24,7 +25,7 @@ def load_model(path: Path | str) -> nn.Module:
     """The trained network of a run, ready to evaluate.
 
     `path` is the run's folder, for the parameters that did best on validation, or one of its
-    checkpoints.
+    checkpoints, or the name of a model that comes with treefold: a key of `TRAINED`.
     """
     path = Path(path)
     return model_at(path, runner_of(experiment_of(Record.read(run_of(path))), seed=0))
@@ -76,6 +77,7 @@ def load_fold(path: str | Path) -> ModelFold:
 
 def saved_model(path: Path) -> object | None:
     """The aggregator, operator or finite monoid that is saved in a folder; None for a run."""
+    path = located(path)
     if is_saved(path) and read_config(path).get("class") != RUN:
         return cast(object, load(path))
     return None
@@ -105,8 +107,12 @@ def names_checkpoint(path: Path) -> bool:
     return path.parent.name == CHECKPOINTS and path.is_file()
 
 
-def run_of(path: Path) -> Path:
-    """The run folder that a path means: itself, its folder of checkpoints, or one of these."""
+def run_of(path: Path | str) -> Path:
+    """The run folder that a path means: itself, its folder of checkpoints, or one of these.
+
+    The name of a trained model, such as trained/parity, means that model.
+    """
+    path = located(path)
     if names_checkpoint(path):
         return path.parent.parent
     return path.parent if path.name == CHECKPOINTS and path.is_dir() else path
@@ -126,7 +132,7 @@ def experiment_of(record: Record) -> Experiment:
 
 def _restored(checkpoint: Checkpoint, runner: TaskRunner) -> nn.Module:
     model = _typed_as(checkpoint, build_model(runner))
-    restore(checkpoint, rng=False, model=model)
+    restore(checkpoint, model=model)
     return model.eval()
 
 

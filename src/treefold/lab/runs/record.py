@@ -12,15 +12,14 @@ from typing import Any, Literal, TypeAlias
 from treefold.atomic import storage_errors, write_atomically
 from treefold.lab.runs.provenance import commit, hardware, versions
 from treefold.plain import decode, encode
-from treefold.saving import is_saved, read_config
 
 _log = logging.getLogger("treefold")
 
 RECORD_FILE = "record.json"
 VERSION = 1
 _RETIRED = (("task", "max_evaluation_size"),)
-"""Part and name of what old recipes hold though it never decided anything: left out where a record
-is read, so that the old and the new record of a recipe are the same."""
+"""Part and name of entries of old recipes that never decided anything: left out where a record is
+read, and so the old and the new record of a recipe are the same."""
 _RENAMED = {
     ("model", "starts_as_copy"): "gru_copy_init",
     ("model", "starts_loud"): "node_head_he_init",
@@ -91,7 +90,7 @@ class Record:
 
     def write(self, folder: Path) -> None:
         """Write `record.json` into a run folder, atomically."""
-        # Tuples become lists, as a recipe's types tell them apart; NaN and infinity are spelt out.
+        # Tuples become lists, which a recipe's types distinguish; NaN and infinity are spelled out.
         entries = encode(json.loads(json.dumps(dataclasses.asdict(self))), RECORD_FILE)
         text = json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         write_atomically(folder / RECORD_FILE, text.encode(errors="backslashreplace"))
@@ -101,10 +100,10 @@ class Record:
         """Read a run folder's `record.json`; a ValueError names what is wrong with a bad one."""
         path = folder / RECORD_FILE
         try:
-            if is_saved(folder) and not path.exists():
-                found = read_config(folder).get("record")
-            else:
+            if path.exists():
                 found = decode(json.loads(path.read_text(encoding="utf-8")))
+            else:
+                found = _record_of_saved(folder)
         except FileNotFoundError:
             raise ValueError(f"{folder} has no {RECORD_FILE}; give a run folder") from None
         except (TypeError, ValueError) as error:
@@ -178,3 +177,13 @@ def set_damaged_aside(folder: Path) -> None:
 def find_runs(folder: Path) -> Iterator[Path]:
     """All run folders below `folder` (itself included), in order."""
     yield from sorted(path.parent for path in folder.rglob(RECORD_FILE))
+
+
+def _record_of_saved(folder: Path) -> Any:
+    """The record in a run that was saved as a model; a FileNotFoundError if there is none."""
+    # Reports read records without torch, which saved models need.
+    from treefold.saving import is_saved, read_config  # noqa: PLC0415
+
+    if not is_saved(folder):
+        raise FileNotFoundError(folder)
+    return read_config(folder).get("record")
