@@ -47,5 +47,6 @@ nitpick_ignore_regex = [
     ("py:.*", r"(Tensor|Tree|P|optional|TaskRunner|((list\[)?dict|tuple)\[str)"),
     # Inner types, which nobody makes by hand.
     ("py:.*", r"treefold\.(checkpoints\.Checkpoint|distributed\.\w+\.(Chunk|Targets))"),
+    ("py:.*", r"treefold\.(saving\.Saved|fold\.plan\.TreeTables)|(treefold\..*)?LawWeights"),
     ("py:.*", r"treefold\.lab\..*"),
 ]

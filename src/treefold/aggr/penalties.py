@@ -103,6 +103,8 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 def with_penalties(step: Step) -> Step:
     """Add the law losses of all aggregators that a function applies to the loss that it gives.
 
+    For a plain loop::
+
         @with_penalties
         def loss_of(batch):
             return loss_fn(model(batch), batch.y)

@@ -116,7 +116,7 @@ FAMILIES = {
         with_extra=_SET_TASKS,
         presets={
             "smoke": _SMOKE,
-            "quick": "the whole comparison in ten minutes on two cores",
+            "quick": "the whole comparison in three minutes on two cores",
             "standard": "what we publish: about ten minutes of one core a run, three seeds",
             "paper": "as in the paper: 1,000 epochs, hours to days",
         },
