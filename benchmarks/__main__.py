@@ -11,11 +11,11 @@ from importlib.util import find_spec
 
 import torch
 
-from benchmarks import cases, hub, living, multitask, realworld, sharded
+from benchmarks import cases, engine, hub, living, multitask, realworld, sharded
 from benchmarks.memory import printed_by
 from benchmarks.pages import HERE, made_by, page_path, table
 
-CASES = (*cases.CASES, *living.CASES)
+CASES = (*engine.CASES, *cases.CASES, *living.CASES)
 COLUMNS = ("what", "against", "ratio (quartiles)", "to reach", "reached", "note")
 
 

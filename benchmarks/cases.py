@@ -10,12 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
-from torch_geometric.nn import aggr as pyg
 
 import treefold
 from benchmarks.timing import Ratio, ratio, timed
 from treefold import BinaryGRU, Groups, LCMAggregation, TableRows, TreePlan, plan_tree, tree_reduce
-from treefold.aggr import RaggedAggregation
 from treefold.fold import PackedOrder
 
 WIDTH = 128
@@ -54,7 +52,7 @@ class Sets:
         """Sets of 1 to 16 rows."""
         return cls.draw(torch.randint(1, 17, (num_sets,)))
 
-    def training(self, aggregator: RaggedAggregation) -> Callable[[], None]:
+    def training(self, aggregator: nn.Module) -> Callable[[], None]:
         """A step of an aggregator as a layer calls it: shuffling, planning, there and back."""
         return self.step(
             lambda: aggregator(self.x, self.index, dim_size=len(self.grad)), aggregator
@@ -70,52 +68,6 @@ class Sets:
             function().backward(self.grad)
 
         return run
-
-
-def floor(num_rows: int, width: int = WIDTH) -> Callable[[], None]:
-    """Three multiplications per non-root row with the stacked weights, into given memory."""
-    weight, rows = torch.randn(6 * width, width), torch.randn(num_rows, width)
-    projected = torch.randn(num_rows, 6 * width)
-    to_rows, to_weight = torch.empty_like(rows), torch.empty_like(weight)
-
-    def run() -> None:
-        torch.mm(rows, weight.t(), out=projected)
-        torch.mm(projected, weight, out=to_rows)
-        torch.mm(projected.t(), rows, out=to_weight)
-
-    return run
-
-
-def fold_against_floor() -> Iterator[Result]:
-    for num_sets, most in ((512, 1.3), (32, 2.0)):
-        sets = Sets.small(num_sets)
-        ours = sets.training(LCMAggregation(WIDTH))
-        measured = ratio(ours, floor(2 * sets.plan.num_applications))
-        yield Result(
-            f"Binary-GRU, `aggregator(x, index)`, {num_sets} sets of 1..16",
-            "three bare multiplications per non-root row",
-            f"at most {most}x",
-            measured,
-            measured.median <= most,
-        )
-
-
-def fold_against_pyg() -> Iterator[Result]:
-    sets = Sets.small(512)
-    theirs = pyg.LCMAggregation(WIDTH, WIDTH, project=False)
-    ours = LCMAggregation.from_pyg(theirs)
-    balanced = LCMAggregation(WIDTH, ours.operator, shuffle=False)
-    measured = ratio(
-        sets.step(lambda: theirs(sets.x, sets.index, dim_size=len(sets.grad)), theirs),
-        sets.training(balanced),
-    )
-    yield Result(
-        "PyG LCMAggregation, 512 sets of 1..16",
-        "treefold LCMAggregation, plan and all",
-        "at least 2x",
-        measured,
-        measured.median >= 2,
-    )
 
 
 def shared_leaves() -> Iterator[Result]:
@@ -135,25 +87,6 @@ def shared_leaves() -> Iterator[Result]:
         "at least 1.5x",
         measured,
         measured.median >= 1.5,
-    )
-
-
-def half_precision() -> Iterator[Result]:
-    sets, aggregator = Sets.small(512), LCMAggregation(WIDTH)
-
-    def half() -> Tensor:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return aggregator(sets.x, sets.index)
-
-    measured = ratio(sets.training(aggregator), sets.step(half, aggregator))
-    has_instructions = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    yield Result(
-        "float32 multiplications",
-        "bfloat16 multiplications",
-        "at least 1.5x where there are bf16 instructions",
-        measured,
-        measured.median >= 1.5 or not has_instructions,
-        "" if has_instructions else "this machine has no bf16 instructions: not applicable",
     )
 
 
@@ -277,10 +210,7 @@ def small_fold_beside_others(num_times: int = 200) -> Iterator[Result]:
 
 
 CASES = (
-    fold_against_floor,
-    fold_against_pyg,
     shared_leaves,
-    half_precision,
     one_large_set,
     law_losses,
     planning,

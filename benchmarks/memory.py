@@ -25,7 +25,12 @@ def peak_of(work: Callable[[], object]) -> int:
 
 def printed_by(module: str, *arguments: str) -> str:
     """What `python -m module arguments` prints, in a process that has done nothing else."""
-    command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
+    return printed(["-m", module, *arguments])
+
+
+def printed(arguments: list[str]) -> str:
+    """What Python prints, given these arguments."""
+    command = [sys.executable, "-W", "ignore", *arguments]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 

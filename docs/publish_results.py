@@ -88,9 +88,8 @@ def tables_of(section: Section, title: str = "") -> Iterator[tuple[str, Table]]:
 
 def table_lines(table: Table) -> Iterator[str]:
     """A table in Markdown, with what it says under it."""
-    heads = [", ".join(filter(None, (column.over, column.head))) for column in table.columns]
-    yield f"| {' | '.join(heads)} |"
-    yield "|---" * len(heads) + "|"
+    yield f"| {' | '.join(table.columns)} |"
+    yield "|---" * len(table.columns) + "|"
     for row in table.rows():
         yield f"| {' | '.join(map(cell, row))} |"
     yield from ("", table.note)

@@ -19,9 +19,15 @@ MINIATURE = {
     "large_set.py": ["--elements", "70000", "--width", "4"],
     "changing_graph.py": ["--users", "200", "--edges", "2000", "--width", "4"],
     "events_on_ray.py": ["--events", "2000", "--users", "100"],
+    "penalties_plain.py": ["--steps", "100"],
+    "penalties_lightning.py": ["--epochs", "2"],
     "zinc.py": ["--data", "DATA", "--epochs", "20"],
 }
-NEEDS = {"events_on_ray.py": "ray", "export_onnx.py": "onnxruntime"}
+NEEDS = {
+    "events_on_ray.py": "ray",
+    "export_onnx.py": "onnxruntime",
+    "penalties_lightning.py": "pytorch_lightning",
+}
 
 
 def numbers(pattern, printed):
@@ -81,7 +87,15 @@ def the_error_falls(printed):
     assert errors[-1] < errors[0] / 3
 
 
+def the_weight_pulls_towards_associativity(printed):
+    (free, pulled) = numbers(r"error (\S+), violation of associativity (\S+)", printed)
+    assert pulled[1] < 0.75 * free[1]
+    assert max(free[0], pulled[0]) < 0.15  # a constant's is about 0.18
+
+
 CLAIMS = {
+    "penalties_plain.py": the_weight_pulls_towards_associativity,
+    "penalties_lightning.py": the_weight_pulls_towards_associativity,
     "drop_in.py": binary_gru_is_best_at_more_neighbours,
     "events_on_ray.py": most_users_are_answered_rightly,
     "export_onnx.py": onnx_runtime_agrees_with_torch,

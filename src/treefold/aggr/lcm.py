@@ -172,7 +172,10 @@ class LCMAggregation(RaggedAggregation):
             )
         if self.training and self.shuffle:
             groups = groups.shuffled(self.generator)
-        rows = self._ordered(x, groups)
+        if isinstance(x, TableRows):
+            rows = self._ordered(x, groups)
+        else:
+            rows = TableRows(x, groups.order, groups.order.shape[0] == groups.num_rows)  # type: ignore[arg-type]
         if not recording:
             return cast(Tensor, tree_reduce(self.operator, rows, plan))
         return self._with_losses(rows, plan)
@@ -206,8 +209,7 @@ class LCMAggregation(RaggedAggregation):
         if supplied_for(groups) is None:
             self._require_static()
             if self.training and self.shuffle:
-                groups, order = groups.shuffled()
-                rows = rows.index_select(0, order)
+                groups = groups.shuffled()
             if penalties is None or rows.shape[0] == 0:
                 return cast(Tensor, reduce_static(self.operator, rows, groups))
         fold, trees = fold_with_trees(self.operator, rows, groups)

@@ -155,11 +155,6 @@ def _require_plain(x: object, index: object, ptr: object) -> None:
                 f"{name} is a {type(given).__name__}; expected a tensor: give "
                 f"torch.as_tensor({name})"
             )
-        if given.is_nested:
-            raise ValueError(
-                f"{name} is a nested tensor; expected one tensor of all rows: give "
-                f"{name}.values(), and ptr={name}.offsets()"
-            )
         if given.layout != torch.strided:
             raise ValueError(
                 f"{name} has layout {given.layout}; expected torch.strided: give {name}.to_dense()"

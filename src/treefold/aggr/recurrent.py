@@ -83,8 +83,8 @@ class RecurrentAggregation(RaggedAggregation):
                 "torch.manual_seed"
             )
         if self.training and self.shuffle and self.permutations == 1:
-            groups, order = groups.shuffled()
-            x = x.index_select(0, order)
+            groups = groups.shuffled()
+            x = cast(Tensor, groups.ordered(x))
         penalties = self.laws.recorder() if self.training else None
         how = OpaqueChain(
             permutations=self.permutations,

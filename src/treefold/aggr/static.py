@@ -6,7 +6,7 @@ tensors; inside `static_plans()` it takes it everywhere.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from treefold.fold import (
     fold_supplied,
     plan_static,
     plan_tree,
+    state_rows,
     supply,
     trees_of,
 )
@@ -33,19 +34,23 @@ from treefold.shapes import Int
 
 @dataclass(frozen=True, eq=False)
 class StaticGroups:
-    """Row `i` belongs to group `index[i]`; no group has more than `max_size` rows."""
+    """Row `order[i]` belongs to group `index[i]`; no group has more than `max_size` rows."""
 
     index: Int[Tensor, " n"]
     num_groups: int
     max_size: int
+    order: Int[Tensor, " n"] | None = None
+    """Rows as they lie, if None."""
 
-    def shuffled(self) -> tuple["StaticGroups", Int[Tensor, " n"]]:
-        """The groups of rows in random order, and that order."""
+    def shuffled(self) -> "StaticGroups":
+        """The groups of rows in random order."""
         # torch 2.13's inductor fails on rows at `randperm`.
         order = torch.rand(self.index.shape[0], device=self.index.device).argsort()
-        return StaticGroups(
-            self.index.index_select(0, order), self.num_groups, self.max_size
-        ), order
+        return replace(self, index=self.index.index_select(0, order), order=order)
+
+    def ordered(self, x: State) -> State:
+        """Rows in that order."""
+        return x if self.order is None else state_rows(x, self.order)
 
 
 class _Settings:
@@ -53,7 +58,7 @@ class _Settings:
 
     requested = False
     max_num_elements = MAX_GROUP_SIZE
-    supplied: SuppliedPlan | None = None
+    supplied: tuple[SuppliedPlan, ...] = ()
 
 
 _settings = _Settings()
@@ -93,13 +98,15 @@ def supplied_plan(
     """Inside, learned monoids over this many rows and groups use a plan that is made here.
 
     For what torch.compile cannot do: other bracketings than the balanced one, and generators. Call
-    the compiled network inside, with a fresh `supplied_plan` for each batch.
+    the compiled network inside, with a fresh `supplied_plan` for each batch; inside several of
+    them, where it has several sets of groups, such as a layer's and a readout's.
     """
     groups = Groups.from_index(index, dim_size)
     if shuffle:
         groups = groups.shuffled(generator)
     before = _settings.supplied
-    _settings.supplied = supply(plan_tree(groups.sizes, bracketing, generator), groups)
+    made = supply(plan_tree(groups.sizes, bracketing, generator), groups)
+    _settings.supplied = (made, *before)
     try:
         yield
     finally:
@@ -107,11 +114,12 @@ def supplied_plan(
 
 
 def supplied_for(groups: StaticGroups) -> SuppliedPlan | None:
-    """The plan that was made outside, if it is for as many rows and groups as there are."""
-    plan = _settings.supplied
-    if plan is None or plan.leaves.shape[0] != groups.index.shape[0]:
-        return None
-    return plan if plan.sizes.shape[0] == groups.num_groups else None
+    """The innermost plan made outside for as many rows and groups as there are, if any."""
+    sizes = (groups.index.shape[0], groups.num_groups)
+    for plan in _settings.supplied:
+        if (plan.leaves.shape[0], plan.sizes.shape[0]) == sizes:
+            return plan
+    return None
 
 
 def is_static(x: Tensor) -> bool:
@@ -164,11 +172,13 @@ def reduce_static(op: Monoid, x: State, groups: StaticGroups) -> State:
     if tensors_of(x)[0].shape[0] == 0:
         nothing = map_state(lambda rows: rows.new_empty(groups.num_groups, *rows.shape[1:]), x)
         return identity_like(op, nothing)
+    if (opaque := _fold_opaque(op, x, groups, keep_states=False)) is not None:
+        return opaque[0].groups
     plan = plan_static(groups.index, groups.num_groups, groups.max_size)
     if hasattr(op, "reduce_static"):
-        found: State = op.reduce_static(x, plan)
+        found: State = op.reduce_static(groups.ordered(x), plan)
         return found
-    return fold_static(op, x, plan).groups
+    return fold_static(op, groups.ordered(x), plan).groups
 
 
 def fold_with_trees(op: Monoid, x: State, groups: StaticGroups) -> tuple[StaticFold, StaticTrees]:
@@ -176,5 +186,18 @@ def fold_with_trees(op: Monoid, x: State, groups: StaticGroups) -> tuple[StaticF
     supplied = supplied_for(groups)
     if supplied is not None:
         return fold_supplied(op, x, supplied), supplied.trees
+    if (opaque := _fold_opaque(op, x, groups, keep_states=True)) is not None:
+        return opaque
     plan = plan_static(groups.index, groups.num_groups, groups.max_size)
-    return fold_static(op, x, plan), trees_of(plan, groups.index.shape[0])
+    return fold_static(op, groups.ordered(x), plan), trees_of(plan, groups.index.shape[0])
+
+
+def _fold_opaque(
+    op: Monoid, x: State, groups: StaticGroups, keep_states: bool
+) -> tuple[StaticFold, StaticTrees] | None:
+    """The fold of an operator that has one of its own, where it can be used."""
+    if not hasattr(op, "fold_opaque"):
+        return None
+    who = (groups.index, groups.order, groups.num_groups, groups.max_size)
+    found: tuple[StaticFold, StaticTrees] | None = op.fold_opaque(x, *who, keep_states)
+    return found

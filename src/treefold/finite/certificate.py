@@ -74,6 +74,14 @@ class Certificate:
     """The task, the run: whatever is needed to find the weights again."""
     version: int = VERSION
 
+    def with_margin(self, margin: float) -> "Certificate":
+        """The same with a margin; it proves nothing if rounding could turn a sign."""
+        if margin > 0:
+            return dataclasses.replace(self, margin=margin)
+        unproved = f"rounding to float32 could turn signs: the margin is {margin:.3g}"
+        examples = (*self.counterexamples, unproved)
+        return dataclasses.replace(self, margin=margin, holds=False, counterexamples=examples)
+
     def save(self, path: Path | str) -> None:
         """Write as JSON, whole or not at all."""
         text = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
@@ -207,7 +215,10 @@ def _products(
         return
     if finite.table is None and op is None:
         raise ValueError("the grade tree needs all products; give the operator as `op`")
-    for start, rows in products_of(finite, op):
+    guess = torch.zeros(len(exact), dtype=torch.int64).scatter_reduce(
+        0, classes, torch.arange(len(finite)), "amin", include_self=False
+    )
+    for start, rows in products_of(finite, op, lambda a, b: guess[exact(classes[a], classes[b])]):
         left = classes[start : start + len(rows)]
         yield _Products(start, rows, exact(left[:, None], classes[None]), False)
 

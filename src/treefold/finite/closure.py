@@ -16,29 +16,33 @@ from treefold.algebra import (
     take,
     tensors_of,
 )
-from treefold.finite.codebook import Codebook
+from treefold.finite.codebook import Codebook, equal, rows_of
 from treefold.finite.monoid import FiniteMonoid, dense_type
 
 ROWS = 1 << 16
 """Products in one call of the operator, or fewer ..."""
 ENTRIES = 1 << 25
 """... if these would be more numbers."""
+BYTES = 1 << 20
+"""Of states that are compared at once; they should stay in a cache."""
 LARGEST_TABLE = 1 << 13
 """Elements of the largest monoid whose table is kept: 128 MB of 16-bit numbers."""
 
+Guess = Callable[[Tensor, Tensor], Tensor]
+"""Probable products of elements; wrong ones cost time, and nothing else."""
 Watch = Callable[[int, int], None]
 """Called with how many elements are known, and how many still have to be multiplied."""
 
 
 class LimitReached(RuntimeError):
-    """More states than the limit; `found` is how many were known by then."""
+    """More states than the limit; `codes` are those that were known by then."""
 
-    def __init__(self, found: int, limit: int) -> None:
+    def __init__(self, codes: State, limit: int) -> None:
         super().__init__(
-            f"{found} states are reachable and more may be: the limit is {limit}. Either the "
-            "operator does not close, or it needs a larger limit"
+            f"{stack_size(codes)} states are reachable and more may be: the limit is {limit}. "
+            "Either the operator does not close, or it needs a larger limit"
         )
-        self.found, self.limit = found, limit
+        self.codes, self.limit = codes, limit
 
 
 @torch.no_grad()
@@ -130,16 +134,18 @@ class _Search:
 
     def _multiply(self, left: Tensor, right: Tensor) -> Tensor:
         """The numbers of products, which are added to the book where they are new."""
-        products = self.op(take(self.book.states, left - 1), take(self.book.states, right - 1))
-        first = self.book.add(products)
+        states = self.book.states
+        numbers, first = self.book.add(
+            self.op(rows_of(states, left - 1), rows_of(states, right - 1))
+        )
         self.left.append(left[first])
         self.right.append(right[first])
         self._require_room()
-        return 1 + self.book.find(products)
+        return 1 + numbers
 
     def _require_room(self) -> None:
         if len(self.book) > self.limit:
-            raise LimitReached(len(self.book), self.limit)
+            raise LimitReached(self.book.states, self.limit)
 
 
 def rows_at_once(states: State) -> int:
@@ -148,19 +154,28 @@ def rows_at_once(states: State) -> int:
     return max(1, min(ROWS, ENTRIES // max(1, width)))
 
 
-def product_rows(op: Monoid, finite: FiniteMonoid) -> Iterator[tuple[int, Tensor]]:
-    """All products of elements, some rows of the table at a time, each with its first row.
+def product_rows(
+    op: Monoid, finite: FiniteMonoid, guess: Guess | None = None
+) -> Iterator[tuple[int, Tensor]]:
+    """The rows of the table of products, one at a time with its number; -1 is no known element.
 
-    A product that is none of the elements is -1.
+    A `guess` at the products spares looking them up: to compare states is ten times faster. What
+    was guessed wrongly is looked up.
     """
-    book = Codebook(take(finite.codes, slice(1, None)))
     everything = torch.arange(len(finite))
     yield 0, everything[None]
-    right = everything[1:]
-    height = max(1, rows_at_once(finite.codes) // len(finite))
-    for start in range(1, len(finite), height):
-        left = everything[start : start + height]
-        pairs = left.repeat_interleave(len(right)), right.repeat(len(left))
-        found = book.find(op(*(take(finite.codes, numbers) for numbers in pairs)))
-        numbers = torch.where(found < 0, -1, found + 1).view(len(left), -1)
-        yield start, torch.cat([left[:, None], numbers], 1)
+    at_once = max(1, BYTES // _width(finite.codes))
+    for row in everything[1:]:
+        parts = [row[None]]
+        for right in everything[1:].split(at_once):
+            rights = take(finite.codes, slice(int(right[0]), int(right[-1]) + 1))
+            products = op(rows_of(finite.codes, row.expand(len(right))), rights)
+            guessed = right if guess is None else guess(row, right)
+            likely = guess is not None and equal(products, rows_of(finite.codes, guessed))
+            parts.append(guessed if likely else finite.number(products))
+        yield int(row), torch.cat(parts)[None]
+
+
+def _width(states: State) -> int:
+    """The bytes of one state."""
+    return sum(part[:1].nbytes for part in tensors_of(states))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import Monoid
-from treefold.finite.closure import ROWS, product_rows
+from treefold.finite.closure import ROWS, Guess, product_rows
 from treefold.finite.monoid import FiniteMonoid, spelled
 
 SHOWN = 5
@@ -63,7 +63,7 @@ def check(finite: FiniteMonoid, op: Monoid | None = None) -> Laws:
     """
     swaps, swaps_broken, examples = _swaps(finite)
     pairs = pairs_broken = 0
-    for start, rows in products_of(finite, op):
+    for start, rows in products_of(finite, op, finite.walk):
         pairs += rows.numel()
         bad = torch.nonzero(rows != _walked(finite, start, len(rows)))
         pairs_broken += len(bad)
@@ -72,14 +72,16 @@ def check(finite: FiniteMonoid, op: Monoid | None = None) -> Laws:
     return Laws(len(finite) - 1, swaps, swaps_broken, pairs, pairs_broken, tuple(examples))
 
 
-def products_of(finite: FiniteMonoid, op: Monoid | None) -> Iterator[tuple[int, Tensor]]:
+def products_of(
+    finite: FiniteMonoid, op: Monoid | None, guess: Guess | None = None
+) -> Iterator[tuple[int, Tensor]]:
     """All products, some rows at a time with their first row; none without a table or `op`."""
     if finite.table is not None:
         height = max(1, 64 * ROWS // len(finite))
         for start in range(0, len(finite), height):
             yield start, finite.table[start : start + height].to(torch.int64)
     elif op is not None:
-        yield from product_rows(op, finite)
+        yield from product_rows(op, finite, guess)
 
 
 def _swaps(finite: FiniteMonoid) -> tuple[int, int, list[str]]:

@@ -163,13 +163,18 @@ def _plan(index: Tensor, num_groups: int, max_size: int) -> list[Tensor]:
 def _plan_unseen(index: Tensor, num_groups: int, max_size: int) -> list[Tensor]:
     """A plan that torch.compile does not look into; on a CPU, an error if a group is too large."""
     made = _plan(index, num_groups, max_size)
-    largest = int(made[0].max()) if index.device.type == "cpu" and num_groups else 0
+    if index.device.type == "cpu" and num_groups:
+        require_small(int(made[0].max()), max_size)
+    return made
+
+
+def require_small(largest: int, max_size: int) -> None:
+    """Refuse a group of more than `max_size` rows."""
     if largest > max_size:
         raise ValueError(
             f"a group has {largest} rows; this fold was recorded for at most {max_size}: set a "
             "larger `max_num_elements` before compiling or exporting"
         )
-    return made
 
 
 _plan_unseen.register_fake(_plan)

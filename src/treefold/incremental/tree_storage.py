@@ -240,6 +240,16 @@ def number_of(handles: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
     return handles & ((1 << _NUMBER_BITS) - 1)
 
 
+def placed(table: Tensor, places: Int[Tensor, " n"], values: Tensor) -> Tensor:
+    """A table with values at some places; it grows if these are behind its end."""
+    needed = int(places.max()) + 1 if places.numel() else 0
+    if needed > table.numel():
+        missing = max(needed, 2 * table.numel()) - table.numel()
+        table = torch.cat([table, table.new_zeros(missing)])
+    table[places] = values
+    return table
+
+
 def capacity_for(sizes: Int[Tensor, " sets"]) -> Int[Tensor, " sets"]:
     """The smallest power of two that is not smaller; 0 for empty sets."""
     return torch.where(sizes > 0, 1 << tree_heights(sizes), 0)

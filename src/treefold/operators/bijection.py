@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from treefold.saving import Saved
 from treefold.shapes import Float
 
 
@@ -65,7 +66,7 @@ class Coupling(nn.Module):
         return torch.cat([changed, given] if self.swap else [given, changed], -1)
 
 
-class CouplingFlow(nn.Module):
+class CouplingFlow(Saved, nn.Module):
     """A bijection of `channels` numbers: couplings that take turns with the two halves."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """Binary-GRU: a GRU cell made commutative by averaging both argument orders."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from treefold.fold import Fold, Rows, TreePlan
 from treefold.operators.engine.folding import Parameters, TreeFold
+from treefold.operators.engine.opaque import OpaqueFold, fold_opaque
 from treefold.operators.operator import Operator
 from treefold.operators.plain_cells import gru_gates
 from treefold.operators.transforms import HALF_TYPES, are_transforms_active, is_traced
@@ -44,6 +45,10 @@ class BinaryGRU(Operator):
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Fold every group: the same as `fold_levels(self, x, plan)`, faster."""
         return _FOLD.fold(self, x, plan, self._parameters_of_fold())
+
+    def fold_opaque(self, *given: Any) -> OpaqueFold | None:
+        """Fold every group in one operation under torch.compile; None where that cannot be."""
+        return fold_opaque(_FOLD, self, self._parameters_of_fold(), (), *given)
 
     def _parameters_of_fold(self) -> Parameters:
         cell = self.cell

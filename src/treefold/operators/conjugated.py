@@ -78,7 +78,8 @@ class Conjugated(Operator):
     def identity(self) -> Tensor:  # type: ignore[override]
         """φ⁻¹(e): what an empty group gives."""
         like = next(self.bijection.parameters(), torch.zeros(()))
-        return self._decode(cast(Tensor, identity_like(self.monoid, like.new_empty(self.channels))))
+        row = identity_like(self.monoid, like.new_empty(1, self.channels))
+        return self._decode(cast(Tensor, row)).squeeze(0)
 
     def forward(
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]

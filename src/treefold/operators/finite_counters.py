@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from treefold.fold import TableRows, plan_tree, tree_reduce
+from treefold.fold import TableRows, plan_tree, take_rows, tree_reduce
 from treefold.operators.counter_sums import LEAST_FIRST, sum_over, sums_around, sums_to_an_end
 from treefold.operators.operator import Operator
 from treefold.shapes import Float, Int
@@ -144,8 +144,17 @@ class FiniteCounters(Operator):
 
     def reduce_groups(
         self, x: TableRows, sizes: Int[Tensor, " groups"]
-    ) -> Float[Tensor, " groups channels"]:
+    ) -> Float[Tensor, " groups *inner channels"]:
         """The states of consecutive groups, to rounding as over trees; of codes, to the bit."""
+        states = self._reduced(x, sizes)
+        if not len(x):
+            return states
+        firsts = (sizes.cumsum(0) - sizes).clamp(max=len(x) - 1)
+        alone = (sizes == 1).view(-1, *[1] * (states.dim() - 1))
+        return torch.where(alone, cast(Tensor, take_rows(x, firsts)), states)
+
+    def _reduced(self, x: TableRows, sizes: Tensor) -> Tensor:
+        """The same, one element among them to rounding too."""
         if self.hard and not (torch.is_grad_enabled() and x.table.requires_grad):
             return self._added(x, sizes)
         table = self.split(x.table)

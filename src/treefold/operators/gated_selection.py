@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from treefold.fold import Fold, Rows, TreePlan
 from treefold.operators.engine.folding import Parameters, TreeFold
+from treefold.operators.engine.opaque import OpaqueFold, fold_opaque
 from treefold.operators.operator import Operator
 from treefold.shapes import Float
 
@@ -57,6 +58,10 @@ class GatedSelection(Operator):
     def fold_tree(self, x: Rows, plan: TreePlan) -> Fold:
         """Fold every group: the same as `fold_levels(self, x, plan)`, faster where it can be."""
         return _FOLD.fold(self, x, plan, self._parameters_of_fold(), self.stretch)
+
+    def fold_opaque(self, *given: Any) -> OpaqueFold | None:
+        """Fold every group in one operation under torch.compile; None where that cannot be."""
+        return fold_opaque(_FOLD, self, self._parameters_of_fold(), (self.stretch,), *given)
 
     def _parameters_of_fold(self) -> Parameters:
         select, write = self.select, self.keep_and_new

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from treefold.saving import Saved
 from treefold.shapes import Float
 
 
@@ -18,7 +19,7 @@ def reset_parts(module: nn.Module) -> None:
             reset()
 
 
-class Operator(nn.Module, ABC):
+class Operator(Saved, nn.Module, ABC):
     """A learned a ⊕ b on vectors of `channels` numbers, with its identity.
 
     Subclasses are finished operators. They act on the last axis and leave all others open, so that

@@ -6,6 +6,7 @@ import pytest
 from lab.cli.called import treefold
 
 from treefold.aggr import AGGREGATORS
+from treefold.lab.runs import Record
 
 HELPERS = Path(__file__).parents[2]
 GRAPHS = f"""
@@ -38,6 +39,20 @@ def test_a_file_of_graphs_becomes_a_page_and_the_same_command_does_nothing_twice
     assert "epoch" not in again.partition("Pick ")[0]
 
 
+def test_a_table_grows_by_a_row_for_each_run_and_minutes_are_shared(mine, tmp_path):
+    short = ["--aggregators", "max,mean", "--seeds", "2", "--channels", "8", "--threads", "1"]
+    budget = ["--minutes", "0.01", "--split", "graph"]
+    printed = treefold("compare", mine, *short, *budget, "--out", tmp_path).stdout
+    lines = [line.split() for line in printed.splitlines()]
+    head = next(number for number, line in enumerate(lines) if line[:2] == ["aggregator", "seed"])
+    rows = [line for line in lines[head + 1 :] if line[1:2] in (["0"], ["1"]) and len(line) == 6]
+    assert [line[:2] for line in rows] == [["max", "0"], ["mean", "0"], ["max", "1"], ["mean", "1"]]
+    assert all(0 <= float(line[2]) <= 1 for line in rows)
+    record = Record.read(tmp_path / "max" / "seed-0")
+    assert record.recipe["training"]["seconds"] == pytest.approx(0.15)
+    assert (record.recipe["task"]["split"], record.preset) == ("graph", "0.15 seconds")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -47,7 +62,8 @@ def test_a_file_of_graphs_becomes_a_page_and_the_same_command_does_nothing_twice
         (["zinc", "--data", "nowhere"], "is not in nowhere/ZINC"),
         (["zink"], "'zink' is no Python file and no dataset of zinc, molhiv"),
         (["zinc", "--aggregators", "binary-gur"], "did you mean binary-gru"),
-        (["zinc", "--epochs", "2", "--seconds", "1"], "give either epochs or seconds"),
+        (["zinc", "--epochs", "2", "--seconds", "1"], "give one of epochs, seconds and minutes"),
+        (["zinc", "--minutes", "0"], "0 minutes; expected more than 0"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(arguments, message, monkeypatch):

@@ -266,9 +266,7 @@ def test_another_aggregator_has_no_published_numbers():
 
 def test_a_budget_of_seconds_needs_a_schedule_without_an_end():
     (row,) = find_experiment(ONE, "smoke")
-    with pytest.raises(
-        ValueError, match=r"annealing needs training\.epochs; without them"
-    ):
+    with pytest.raises(ValueError, match=r"annealing needs training\.epochs; without them"):
         replace(row.training, epochs=None, seconds=60.0)
     timed = replace(row.training, epochs=None, seconds=60.0, schedule="constant")
     assert (timed.epochs, timed.seconds) == (None, 60.0)

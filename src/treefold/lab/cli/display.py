@@ -31,7 +31,15 @@ class Display(ABC):
 
     def finish(self, name: str, message: str) -> None:
         """A run is over."""
-        print_line(f"{name}: {message}")
+        self.close(name)
+        self.say(f"{name}: {message}")
+
+    def close(self, name: str) -> None:  # noqa: B027
+        """Show no more of a run."""
+
+    def say(self, line: str) -> None:
+        """Leave a line."""
+        print_line(line)
 
     def __enter__(self) -> "Display":
         return self
@@ -55,7 +63,7 @@ class Silent(Display):
     def show(self, name: str, event: Event) -> None:
         """Print nothing."""
 
-    def finish(self, name: str, message: str) -> None:
+    def say(self, line: str) -> None:
         """Print nothing."""
 
 
@@ -130,13 +138,14 @@ class Bars(Display):
             numbers=f"epoch {latest['epoch']}/{latest['epochs']}  {numbers(latest)}",
         )
 
-    def finish(self, name: str, message: str) -> None:
-        """Take the bar away and leave a line."""
+    def close(self, name: str) -> None:
+        """Take the bar away."""
         if name in self._bars:
             self._progress.remove_task(self._bars.pop(name))
-        self._progress.console.print(
-            f"{name}: {message}", markup=False, highlight=False, soft_wrap=True
-        )
+
+    def say(self, line: str) -> None:
+        """Leave a line above the bars."""
+        self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_line(line: str) -> bool:

@@ -160,6 +160,8 @@ class Training:
     """The slope of states just before."""
     noise: float = field(default=0.0, metadata=_ADDED)
     """Added to what will be rounded, until then."""
+    counterexamples: int = field(default=0, metadata=_ADDED)
+    """After that, so many triples in each step whose trees must agree; sets only."""
 
     def __post_init__(self) -> None:
         given = [
@@ -170,7 +172,7 @@ class Training:
         positive = ["batch_size", "learning_rate", "validate_every", *given]
         _require_positive("training", self, positive)
         _require("training", self, ["weight_decay", "plateau_patience", "min_learning_rate"], 0)
-        _require("training", self, ["noise", "anneal_from"], 0)
+        _require("training", self, ["noise", "anneal_from", "counterexamples"], 0)
         _require("training", self, ["last_slope"], 1)
         _require("training", self, ["hard_from"], self.anneal_from, 1)
         if not 0 < self.plateau_factor < 1:

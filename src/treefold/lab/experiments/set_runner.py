@@ -10,11 +10,14 @@ from torch.nn import functional as F
 
 from treefold.aggr import aggregator
 from treefold.fold import TableRows
+from treefold.lab.experiments.counterexamples import Disagreements, find_disagreements
 from treefold.lab.experiments.recipe import AggregatorChoice
+from treefold.lab.experiments.states import states_of_network
 from treefold.lab.experiments.task_runner import Folded, TaskRunner
 from treefold.lab.networks import CountingNetwork, OracleNetwork, SetNetwork, asked
 from treefold.lab.runs import some_examples
 from treefold.lab.tasks import SetData, SetTask, from_bits, to_bits
+from treefold.operators import FiniteSelection
 
 
 class Balanced(NamedTuple):
@@ -56,6 +59,7 @@ class SetRunner(TaskRunner):
     task: SetTask
     chosen_by = "validation_accuracy"
     other_aggregators = (ORACLE,)
+    _taught: Disagreements | None = None
 
     @property
     def logs_laws(self) -> bool:  # type: ignore[override]
@@ -93,10 +97,28 @@ class SetRunner(TaskRunner):
         """Cross-entropy of bits, and correct sets."""
         if self.experiment.model.counting:
             return counting_loss(model, batch, self._rarity)
-        return loss_and_correct(model, batch)
+        loss, counts = loss_and_correct(model, batch)
+        return loss + self._disagreement(model), counts
+
+    def _disagreement(self, model: nn.Module) -> Tensor | float:
+        """The loss of counterexamples, which are looked for anew in each epoch.
+
+        A run that is resumed within an epoch looks for them again, and so finds others.
+        """
+        net = getattr(model, "module", model)  # a wrapper for several processes has it inside
+        count = self.experiment.training.counterexamples
+        if not (count and isinstance(net, SetNetwork) and net.training):
+            return 0.0
+        op = getattr(net.aggregator, "operator", None)
+        if not isinstance(op, FiniteSelection) or not op.hard:
+            return 0.0
+        if self._taught is None:
+            self._taught = find_disagreements(net, op, self._training_sets)
+        return self._taught.loss(op, net.table(), count)
 
     def finish_epoch(self, model: nn.Module) -> None:
-        """Settle, once they are hard, which counters are used."""
+        """Settle, once they are hard, which counters are used; forget old counterexamples."""
+        self._taught = None
         if isinstance(model, CountingNetwork):
             model.settle(self._training_sets)
 
@@ -142,6 +164,11 @@ class SetRunner(TaskRunner):
         if balanced:
             found["balanced_accuracy"] = {str(size): value for size, value in balanced.items()}
         return found
+
+    def best_metrics(self, model: nn.Module, device: torch.device) -> dict[str, Any]:
+        """The number of states, if they are finite, and the laws that they obey."""
+        states = states_of_network(model)
+        return states.metrics() if states else {}
 
     @property
     def _elements(self) -> int:

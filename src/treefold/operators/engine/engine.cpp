@@ -44,8 +44,12 @@ Three fold(const Source& source, const Cell& cell, const Tensor& identity, bool 
   const Tree& tree = source.tree;
   const Tensor blank = checked(source.x, identity, "identity", {tree.channels});
   Tensor groups = at::empty(source.sizes(tree.num_groups, tree.channels), source.x.options());
-  Tensor states = leased<T>(source.sizes(tree.num_states(), tree.channels));
-  Tensor saved = leased<T>(source.sizes(saves ? tree.num_nodes : 0, cell.saved));
+  // Behind them is memory for as many nodes as rows: `opaque.py` needs lengths that it knows.
+  const int64_t most = std::max(tree.num_nodes, tree.num_leaves);
+  const Tensor all = leased<T>(source.sizes(tree.num_leaves + most, tree.channels));
+  const Tensor kept = leased<T>(source.sizes(saves ? most : 0, cell.saved));
+  Tensor states = all.narrow(0, 0, tree.num_states());
+  Tensor saved = kept.narrow(0, 0, saves ? tree.num_nodes : 0);
   Fold<Cell>(tree, cell, data_of<T>(source.x), states.data_ptr<T>())
       .forward(data_of<T>(blank), groups.data_ptr<T>(), saves ? saved.data_ptr<T>() : nullptr);
   return {groups, states, saved};

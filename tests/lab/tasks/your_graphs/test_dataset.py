@@ -184,6 +184,35 @@ def test_random_splits_are_the_same_each_time_and_miss_nothing(graphs):
         assert abs(share) <= 2 / int(mask.sum())
 
 
+def node_questions(count):
+    return [one_graph(12, masks=False) for _ in range(count)]
+
+
+def shared_graphs(found):
+    one, other = (set(found.splits[name].graphs.tolist()) for name in ("train", "test"))
+    return one & other
+
+
+def test_questions_about_nodes_of_many_graphs_are_split_by_graph_and_of_one_by_node():
+    many, alone = dataset(node_questions(12)), dataset(node_questions(1))
+    assert shared_graphs(many) == set()
+    assert shared_graphs(alone) == {0}
+    assert "graphs were drawn at random" in many.notes[-1]
+    assert "nodes were drawn at random" in alone.notes[-1]
+    sizes = [len(many.splits[name]) for name in ("train", "val", "test")]
+    assert sum(sizes) == 12
+    assert all(sizes)
+
+
+def test_another_split_can_be_asked_for():
+    by_node = dataset(node_questions(12), None, None, "node")
+    assert len(shared_graphs(by_node)) > 6
+    with pytest.raises(ValueError, match="cannot be split by node; split them by graph"):
+        dataset(graph_classes(), None, None, "node")
+    with pytest.raises(ValueError, match="nodes"):
+        dataset(graph_classes(), None, None, "nodes")
+
+
 def test_given_splits_are_kept():
     graphs = graph_classes()
     parts = {"train": graphs[:40], "val": graphs[40:45], "test": graphs[45:]}

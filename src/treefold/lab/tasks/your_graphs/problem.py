@@ -13,6 +13,7 @@ Level: TypeAlias = Literal["node", "graph"]
 Kind: TypeAlias = Literal["classification", "regression"]
 Metric: TypeAlias = Literal["accuracy", "roc-auc", "mae"]
 
+LEVELS: dict[str, Level] = {"node": "node", "graph": "graph"}
 KINDS: dict[str, Kind] = {"classification": "classification", "regression": "regression"}
 METRICS: dict[str, Metric] = {"accuracy": "accuracy", "roc-auc": "roc-auc", "mae": "mae"}
 RARE = 0.2
