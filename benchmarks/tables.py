@@ -135,7 +135,7 @@ def seconds_per_merge(fold: ModelFold, few: int = 5, many: int = 45, num_keys: i
 
 
 def bytes_per_second(fold: ModelFold, few: int = 5, many: int = 45, num_keys: int = 4_000) -> float:
-    """Of shuffled states, by the clock, for each core that Ray may use."""
+    """Shuffled states per second, by the clock, for each core that Ray may use."""
     work = slope(lambda blocks: shuffle(fold, blocks, num_keys), few, many, time.perf_counter)
     return num_keys * state_bytes(fold.channels) / work / ray.cluster_resources()["CPU"]
 
@@ -153,7 +153,7 @@ def slope(work: Work, few: int, many: int, clock: Callable[[], float]) -> float:
 
 
 def processor_seconds() -> float:
-    """Of this process and all it has started, those that have ended included."""
+    """The time of this process and all it has started, those that have ended included."""
     here = psutil.Process()
     times = [process_seconds(process) for process in (here, *here.children(recursive=True))]
     return sum(times)

@@ -35,7 +35,7 @@ def _lcm(operator: str, **defaults: Any) -> Callable[..., RaggedAggregation]:
 
 
 _SETTLED = ("channels", "aggregation", "cell", "operator")
-"""What a name, and the number of channels, have decided already."""
+"""Arguments that a name, and the number of channels, have decided already."""
 
 
 AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {

@@ -38,7 +38,7 @@ class Piece(NamedTuple):
     file: str
     row_groups: list[int]
     first_row: int
-    """Of the first row group."""
+    """The bytes of the first row group."""
     begin: int
     end: int
 

@@ -26,7 +26,7 @@ class Groups:
     sizes: Int[Tensor, " groups"]
     order: Int[Tensor, " n"]
     num_rows: int
-    """How many rows the tensor to be grouped has; more than `n` if some belong to no group."""
+    """The number of rows of the tensor to be grouped; more than `n` if some belong to no group."""
     known_sizes: Int[Tensor, " groups"] | None = field(default=None, repr=False)
     """The sizes in the host's memory, where groups on another device have them already."""
     plans: dict[str, Any] = field(default_factory=dict, init=False, repr=False)

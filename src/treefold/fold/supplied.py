@@ -29,7 +29,7 @@ LEVELS_AT_ONCE = 8
 
 
 class SuppliedPlan(NamedTuple):
-    """Who meets whom, as index tensors. Places are those in [leaves, level 0, level 1, ...]."""
+    """A plan as index tensors. Places are those in [leaves, level 0, level 1, ...]."""
 
     sizes: Int[Tensor, " groups"]
     leaves: Int[Tensor, " n"]

@@ -220,7 +220,7 @@ class _Layer:
         return rows
 
     def _messages(self, x: Tensor) -> Tensor:
-        """What nodes send: elements of the operator."""
+        """Messages of nodes: elements of the operator."""
         self.given.states = None
         loops = torch.arange(x.shape[0], device=x.device).expand(2, -1)
         self.conv(x, loops)

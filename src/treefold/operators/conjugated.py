@@ -24,7 +24,7 @@ from treefold.operators.transforms import HALF_TYPES, autocast_device
 from treefold.shapes import Float
 
 ROUNDINGS = 16
-"""How far encodings of one row may be apart, in roundings of their largest number."""
+"""The largest distance of encodings of one row, in roundings of their largest number."""
 
 
 class Bijection(Protocol):

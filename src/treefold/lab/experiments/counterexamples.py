@@ -18,7 +18,7 @@ from treefold.operators import FiniteSelection
 TRIED = 1 << 15
 """Triples of a code and two elements that are tried at once."""
 MOST_CODES = 1 << 13
-"""Of a closure that goes beyond it, the codes that were known by then are taken."""
+"""The largest closure; of one that goes beyond it, the codes that were known by then are taken."""
 NO_LABEL, TWO_LABELS = -1, -2
 
 

@@ -36,7 +36,7 @@ class Operation:
     plain: Callable[..., Sequence[Tensor]]
     """The results that have gradients, in plain operations."""
     has_inner: bool = False
-    """Whether rows may have inner axes: a batch of rows is one axis more."""
+    """True if rows may have inner axes: a batch of rows is one axis more."""
 
     @cached_property
     def call(self) -> Callable[..., tuple[Tensor, ...]]:
@@ -153,7 +153,7 @@ def why_not() -> str | None:
 
 
 def can_compute(*tensors: Tensor | None) -> bool:
-    """Whether compiled operations take such tensors, here and now."""
+    """Return True if compiled operations take such tensors, here and now."""
     if (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()

@@ -1,4 +1,4 @@
-"""Who computes gates off the CPU: Triton on CUDA devices, once it agrees with torch; else torch."""
+"""Gates off the CPU: by Triton on CUDA devices, once it agrees with torch; else by torch."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ PlainFold = Callable[..., Any]
 
 
 def can_fold(name: str, tensors: Sequence[Tensor | None]) -> bool:
-    """Whether an operator folds such rows, identity and parameters here."""
+    """Return True if an operator folds such rows, identity and parameters here."""
     rows = tensors[0]
     assert rows is not None
     if (rows.is_cpu and not ON_CPU) or is_traced(rows) or are_transforms_active():
