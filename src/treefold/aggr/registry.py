@@ -1,4 +1,4 @@
-"""Aggregators by name: what recipes and command lines say, and what every claim is tested on."""
+"""Aggregators by name: as in recipes and on the command line; every claim is tested on each."""
 
 from collections.abc import Callable
 from functools import partial

@@ -130,7 +130,7 @@ def certify(
     `finite.answers` are what its elements answer. Each element is mapped to a class of the target
     by its first history; if all products of classes are the classes of products, then so it is for
     every history, by induction. The converse holds too: a state that two classes share is wrong for
-    one of them, since some continuation tells them apart.
+    one of them, since some continuation distinguishes them.
 
     Products for the grade tree come from the table, or from `op` where there is none.
     """

@@ -25,7 +25,7 @@ from treefold.shapes import Int
 SPARE = 2
 """Pairs at the end of every level that nobody reads: of rows at place 0."""
 LEVELS_AT_ONCE = 8
-"""Numbers of levels are rounded up to a multiple of this, so that there are few graphs."""
+"""Numbers of levels are rounded up to a multiple of this: there are few graphs."""
 
 
 class SuppliedPlan(NamedTuple):

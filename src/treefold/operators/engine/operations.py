@@ -21,7 +21,7 @@ class Operation:
     """The operations `treefold::name` and `treefold::name_backward`.
 
     The first takes `num_inputs` tensors that have gradients, or None in their place; `num_fixed`
-    tensors that have none; and settings, the last of which says whether to save what a gradient
+    tensors that have none; and settings, the last of which is true to save what a gradient
     needs. Its results are `num_outputs` that have gradients, and what is saved. The second takes
     the gradients of those, all tensors of the first, the last of its outputs and what it saved, and
     the other settings. It gives the gradients of the inputs.

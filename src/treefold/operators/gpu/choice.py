@@ -96,7 +96,7 @@ def gates_in_torch(name: str, kinds: tuple[bool, ...], settings: tuple[float, ..
 
 
 def gates_in_triton(name: str, kinds: tuple[bool, ...], settings: tuple[float, ...]) -> Any:
-    """Gates as Triton kernels; an error says why not."""
+    """Gates as Triton kernels, or an error with the reason."""
     if find_spec("triton") is None:
         raise ImportError("triton is not installed")
     from treefold.operators.gpu import triton_gates  # noqa: PLC0415 (optional)
