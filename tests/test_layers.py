@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "fold": {"torch", "algebra"},
     "operators": {"torch", "triton", "filelock", "algebra", "fold"},
     "aggr": {"torch", "torch_geometric", "algebra", "fold", "operators"},
-    "incremental": {"torch", "algebra", "fold", "operators", "aggr"},
+    "incremental": {"torch", "torch_geometric", "algebra", "fold", "operators", "aggr"},
     "distributed": {
         *{"torch", "numpy", "torch_geometric", "pyarrow", "ray"},
         *{"algebra", "fold", "operators", "aggr", "incremental"},

@@ -41,9 +41,10 @@ def test_a_file_of_graphs_becomes_a_page_and_the_same_command_does_nothing_twice
 
 def test_a_table_grows_by_a_row_for_each_run_and_minutes_are_shared(mine, tmp_path):
     short = ["--aggregators", "max,mean", "--seeds", "2", "--channels", "8", "--threads", "1"]
-    budget = ["--minutes", "0.01", "--split", "graph"]
-    printed = treefold("compare", mine, *short, *budget, "--out", tmp_path).stdout
-    lines = [line.split() for line in printed.splitlines()]
+    limits = ["--minutes", "0.01", "--split", "graph", "--out", tmp_path]
+    lines = [
+        line.split() for line in treefold("compare", mine, *short, *limits).stdout.splitlines()
+    ]
     head = next(number for number, line in enumerate(lines) if line[:2] == ["aggregator", "seed"])
     rows = [line for line in lines[head + 1 :] if line[1:2] in (["0"], ["1"]) and len(line) == 6]
     assert [line[:2] for line in rows] == [["max", "0"], ["mean", "0"], ["max", "1"], ["mean", "1"]]
