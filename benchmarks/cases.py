@@ -1,4 +1,4 @@
-"""What is measured: each case compares two ways of doing one thing, in one process."""
+"""Measured cases: each compares two ways of doing one thing, in one process."""
 
 import subprocess
 import sys

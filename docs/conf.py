@@ -1,4 +1,4 @@
-"""How the site is built: no network, every warning an error. `make docs`."""
+"""Settings of the site: no network, every warning an error. `make docs`."""
 
 import sys
 from pathlib import Path

@@ -165,7 +165,7 @@ def test_the_notebook_is_kept_with_its_outputs(notebook):
 
 
 def kept(name):
-    """What the code cells of a notebook have printed, as it is kept."""
+    """The output of a notebook's code cells, as it is saved."""
     cells = cells_of(EXAMPLES / name)
     return "".join(o["text"] for c in cells for o in c["outputs"] if o["output_type"] == "stream")
 

@@ -1,4 +1,4 @@
-"""Rooms from left to right: imports point one way, and through the door of a package."""
+"""Packages from left to right: imports point one way, and through doors."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ ROOT = Path(treefold.__file__).parent
 
 SINGLE = {"names", "shapes", "cores", "atomic", "plain", "checkpoints", "saving"}
 """Files next to the packages, which any package may use."""
-ROOMS = ("algebra", "fold", "operators", "aggr", "incremental", "distributed", "finite")
+LIBRARY = ("algebra", "fold", "operators", "aggr", "incremental", "distributed", "finite")
 LAB = ("lab.runs", "lab.tasks", "lab.networks", "lab.experiments", "lab.report", "lab.cli")
 
 MAY_IMPORT = {
@@ -56,7 +56,7 @@ MAY_IMPORT = {
         *{"jinja2", "matplotlib", "rich", "lab.runs", "lab.tasks", "lab.experiments"},
     },
     "lab.cli": {
-        *{"torch", "cyclopts", "rich", "submitit", *ROOMS},
+        *{"torch", "cyclopts", "rich", "submitit", *LIBRARY},
         *{"lab.tasks", "lab.runs", "lab.networks", "lab.experiments", "lab.report"},
     },
 }
@@ -67,7 +67,7 @@ FILES = sorted(
     for path in ROOT.rglob("*.py")
     if path.relative_to(ROOT) != Path("__init__.py")
 )
-DOORS = {*ROOMS, *LAB}
+DOORS = {*LIBRARY, *LAB}
 
 
 def package_of(parts: Iterable[str]) -> str:
@@ -135,7 +135,7 @@ def test_every_file_is_in_a_package_or_one_of_the_few_next_to_them():
 
 
 def test_the_library_never_imports_the_lab():
-    library = {*ROOMS, *SINGLE}
+    library = {*LIBRARY, *SINGLE}
     assert not any(name.startswith("lab") for package in library for name in MAY_IMPORT[package])
 
 

@@ -106,7 +106,7 @@ def write_model(folder: Path | str, config: Config, tensors: dict[str, Tensor]) 
 
 
 def read_config(folder: Path) -> Config:
-    """What `write_model` was given, and a description of the tensors."""
+    """The arguments of `write_model`, and a description of the tensors."""
     try:
         found = decode(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What every aggregator of the registry promises, whatever it computes.
+"""Promises of every aggregator of the registry, whatever it computes.
 
 What it may be given is in `test_registry_inputs.py`, what a module must bear in
 `test_registry_modules.py`.

@@ -87,7 +87,7 @@ def seen(site, address, profile):
 
 
 def probed(site, page, profile):
-    """What has a place on a page: letters of formulas, parts of fractions, pictures."""
+    """Elements that have a place on a page: letters of formulas, parts of fractions, pictures."""
     (site / "probe.html").write_text(PROBE.format(page=page))
     dom = seen(site, "probe.html", profile)
     return json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', dom)[1]))

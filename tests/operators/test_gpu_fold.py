@@ -23,7 +23,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 def plainly(operator, x, plan, rows):
-    """What `results` gives, by the fold in plain operations."""
+    """The results of the fold in plain operations."""
     fold = fold_levels(operator, x, plan)
     loss = fold.groups.sin().sum() + fold.nodes.cos().sum()
     inputs = [rows, *operator.parameters()]
@@ -128,7 +128,7 @@ class Wrong:
 
 @pytest.fixture
 def on_a_cuda_device(monkeypatch):
-    """Where gates are chosen, CPU tensors count as those of a CUDA device."""
+    """Inside the choice of gates, CPU tensors count as those of a CUDA device."""
     choice.gates_for.cache_clear()
     monkeypatch.setattr(choice, "TRITON_DEVICES", ("cpu",))
     yield monkeypatch

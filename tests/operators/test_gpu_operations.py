@@ -1,4 +1,4 @@
-"""How much a device is given to do, and what kernels take; no GPU is needed for either."""
+"""The work that a device is given, and the inputs of kernels; no GPU is needed for either."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Learned aggregation across relations: what several layers say of a node, folded."""
+"""Learned aggregation across relations: the answers of several layers for a node, folded."""
 
 from collections.abc import Mapping
 from typing import Any

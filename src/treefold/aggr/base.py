@@ -1,4 +1,4 @@
-"""The border to PyG: `index`, `ptr`, `dim_size` and `dim` come in, `Groups` go on."""
+"""The border to PyG: `index`, `ptr`, `dim_size` and `dim` come in, `Groups` go out."""
 
 from abc import abstractmethod
 from typing import cast
@@ -111,7 +111,7 @@ class RaggedAggregation(Saved, Aggregation):  # type: ignore[misc]
 
 
 def checked_channels(channels: object) -> int:
-    """The number of channels, or a ValueError that says what is wrong with it."""
+    """The number of channels, or a ValueError that names what is wrong with it."""
     if not isinstance(channels, int) or isinstance(channels, bool) or channels < 1:
         raise ValueError(
             f"channels is {channels!r}; expected a whole number, 1 or more, the width of a layer's "

@@ -1,4 +1,4 @@
-"""Finite counters as an aggregator: a linear map says what each row counts."""
+"""Finite counters as an aggregator: a linear map gives what each row counts."""
 
 from collections.abc import Sequence
 

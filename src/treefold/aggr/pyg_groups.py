@@ -47,7 +47,7 @@ def groups_of(
 ) -> Groups | StaticGroups:
     """Groups of the slices of `x` along `dim`; static ones where sizes cannot be read.
 
-    A ValueError says what is wrong with the input.
+    A ValueError names what is wrong with the input.
     """
     compiling, plain = torch.compiler.is_compiling(), isinstance(x, Tensor)
     for given in (x, index, ptr):

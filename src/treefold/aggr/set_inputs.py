@@ -17,7 +17,7 @@ class SetInput(NamedTuple):
     groups: Groups | StaticGroups
     weight: Tensor | None
     num_sets: int
-    """How many groups are sets. Those behind hold padding, where it cannot be left out."""
+    """The number of groups that are sets. The others hold padding, where it cannot be left out."""
 
 
 def set_input(

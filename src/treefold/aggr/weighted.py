@@ -18,7 +18,7 @@ def weighted_sum(x: Tensor, weight: Tensor, index: Tensor, num_groups: int) -> T
 
 
 def weighted_mean(x: Tensor, weight: Tensor, index: Tensor, num_groups: int) -> Tensor:
-    """That sum over the sum of weights; zero where weights add up to zero."""
+    """The weighted sum over the sum of weights; zero where weights add up to zero."""
     total: Tensor = scatter(weight, index, 0, num_groups, "sum")
     none = total == 0
     sums = weighted_sum(x, weight, index, num_groups)

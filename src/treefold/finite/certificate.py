@@ -27,7 +27,7 @@ VERSION = 1
 
 
 class Target(Protocol):
-    """What is to be computed: an exact monoid with maps into and out of it, such as a set task."""
+    """A function to compute: an exact monoid with maps into and out of it, such as a set task."""
 
     @property
     def monoid(self) -> Monoid:
@@ -39,13 +39,13 @@ class Target(Protocol):
         ...
 
     def answer(self, state: Any, /) -> Tensor:
-        """What elements answer."""
+        """The answers of elements."""
         ...
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was proved, of which weights, and by how many comparisons.
+    """A proved statement, the weights it is about, and the number of comparisons.
 
     Of grade stream: every list of values, of any length and in any order, folded from the left,
     gets the target's answer. Of grade tree: every tree over every number of values does. Nothing is
@@ -62,7 +62,7 @@ class Certificate:
     checked: int
     """Products that were compared, and answers."""
     wrong: int
-    """How many of them were wrong."""
+    """The number of wrong ones."""
     counterexamples: tuple[str, ...]
     seconds: float
     weights: str = ""
@@ -97,7 +97,7 @@ class Certificate:
         return cls(**entries)
 
     def differences(self, other: "Certificate") -> list[str]:
-        """Where a certificate made again says otherwise; seconds may differ."""
+        """Differences of a certificate made again; seconds may differ."""
         names = [f.name for f in dataclasses.fields(self) if f.name not in ("seconds", "margin")]
         return [
             f"{name} was {getattr(self, name)!r:.60}, is {getattr(other, name)!r:.60}"
@@ -130,7 +130,7 @@ def certify(
     `finite.answers` are what its elements answer. Each element is mapped to a class of the target
     by its first history; if all products of classes are the classes of products, then so it is for
     every history, by induction. The converse holds too: a state that two classes share is wrong for
-    one of them, since some continuation tells them apart.
+    one of them, since some continuation distinguishes them.
 
     Products for the grade tree come from the table, or from `op` where there is none.
     """

@@ -24,7 +24,7 @@ ROWS = 1 << 16
 ENTRIES = 1 << 25
 """... if these would be more numbers."""
 BYTES = 1 << 20
-"""Of states that are compared at once; they should stay in a cache."""
+"""The number of states that are compared at once; they should stay in a cache."""
 LARGEST_TABLE = 1 << 13
 """Elements of the largest monoid whose table is kept: 128 MB of 16-bit numbers."""
 

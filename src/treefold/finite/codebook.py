@@ -12,7 +12,7 @@ class Codebook:
     """States by number and numbers by state; equality is exact, to the last bit.
 
     States are stacks of tensors, or tuples of such. Rows are found by a 64-bit hash and compared in
-    full, so that an answer never depends on hashes being distinct.
+    full: an answer never depends on hashes being distinct.
     """
 
     def __init__(self, states: State) -> None:

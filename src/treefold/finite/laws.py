@@ -15,7 +15,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Laws:
-    """What `check` found: how often each law fails, out of how many, and some of the failures."""
+    """Results of `check`: how often each law fails, out of how many, and some of the failures."""
 
     elements: int
     swaps: int

@@ -45,7 +45,7 @@ class FiniteMonoid(Saved):
     table: Tensor | None = None
     """All products, `[elements, elements]`."""
     answers: Tensor | None = None
-    """What each element answers, `[elements, *answer]`."""
+    """The answer of each element, `[elements, *answer]`."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -66,7 +66,7 @@ class FiniteMonoid(Saved):
         return self.walk(a, b)
 
     def walk(self, a: Tensor, b: Tensor) -> Tensor:
-        """Where `a` comes to along the values of `b`, step by step."""
+        """The states from `a` along the values of `b`, step by step."""
         a, b = torch.broadcast_tensors(a, b)
         at = a.long()
         for letter in self._words.T:
@@ -107,7 +107,7 @@ class FiniteMonoid(Saved):
         return torch.where(found < 0, -1, found + 1)
 
     def tree(self, element: int) -> Tree:
-        """How an element first came about: values, and trees of them."""
+        """The first derivation of an element: values, and trees of them."""
         left, right = int(self.left[element]), int(self.right[element])
         if left < 0:
             return right if right >= 0 else None
@@ -118,7 +118,7 @@ class FiniteMonoid(Saved):
         return leaves(self.tree(element))
 
     def saved(self) -> tuple[Config, dict[str, Tensor]]:
-        """What `save_pretrained` writes."""
+        """The arguments of `save_pretrained`."""
         parts = tensors_of(self.codes)
         tensors = {f"codes.{number}": part for number, part in enumerate(parts)}
         tensors |= {name: each for name in _TENSORS if (each := getattr(self, name)) is not None}

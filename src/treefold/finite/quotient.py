@@ -21,7 +21,7 @@ class Quotient:
 
 @torch.no_grad()
 def minimize(finite: FiniteMonoid, answers: Tensor | None = None) -> Quotient:
-    """Merge elements that no continuation tells apart: a ⊕ v... always answers what b ⊕ v... does.
+    """Merge elements that no continuation distinguishes: a ⊕ v... answers as b ⊕ v... does.
 
     `answers` are `[elements, *answer]`, by default the monoid's own. The identity stays apart: an
     empty set may answer what no other set does. Its answer is not looked at.

@@ -54,7 +54,7 @@ def reduce_sets(
 
 
 def pack_sets(x: Any, mask: Tensor | None = None, cu_seqlens: Tensor | None = None) -> PackedSets:
-    """The rows of all sets without padding, or a ValueError that says what is wrong with them."""
+    """The rows of all sets without padding, or a ValueError that names what is wrong with them."""
     if isinstance(x, list | tuple):
         _require_alone("a list of sets", mask, cu_seqlens)
         return _pack_list(x)

@@ -1,7 +1,7 @@
 """A model on a graph that changes: an update computes, layer by layer, the nodes that it reaches.
 
 A layer is taken apart: what a node sends, the fold of what a node receives, and the rest. Folds are
-kept as trees, so that a change costs a path in the tree of each node it reaches, not its degree.
+kept as trees: a change costs a path in the tree of each node it reaches, not its degree.
 """
 
 import copy
@@ -219,7 +219,7 @@ class _Layer:
         return rows
 
     def _messages(self, x: Tensor) -> Tensor:
-        """What nodes send: elements of the operator."""
+        """Messages of nodes: elements of the operator."""
         self.given.states = None
         loops = torch.arange(x.shape[0], device=x.device).expand(2, -1)
         self.conv(x, loops)

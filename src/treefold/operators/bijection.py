@@ -12,7 +12,7 @@ from treefold.shapes import Float
 
 
 class Coupling(nn.Module):
-    """One half of the channels, scaled and shifted by what a perceptron says of the other half."""
+    """One half of the channels, scaled and shifted by a perceptron of the other half."""
 
     def __init__(self, channels: int, hidden_channels: int, swap: bool) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ class CounterKind(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many values such a counter has."""
+        """The number of values of such a counter."""
         return self.tail + self.period
 
     def sum(self, i: int, j: int) -> int:
@@ -95,7 +95,7 @@ class FiniteCounters(Operator):
         self.slope, self.noise, self.hard = float(slope), float(noise), bool(hard)
 
     def get_extra_state(self) -> Tensor:
-        """How far annealing is, for checkpoints."""
+        """The progress of annealing, for checkpoints."""
         state = torch.tensor([self.slope, self.noise, self.hard], dtype=torch.float64)
         return state.view(torch.int64)  # no float: the type of parameters is another matter
 
@@ -218,7 +218,7 @@ class FiniteCounters(Operator):
         return torch.cat([*columns, like.new_ones(*like.shape[:-1], spare)], -1)
 
     def extra_repr(self) -> str:
-        """What `print(op)` says between the brackets."""
+        """The sizes that `print(op)` shows."""
         kinds = ", ".join(f"{self.num_each} x ({k.tail}, {k.period})" for k in self.kinds)
         return f"{self.channels}, {kinds}"
 
@@ -254,7 +254,7 @@ class WholeCounters:
         return torch.where(total < self.tails + self.periods, total, past)
 
     def encode(self, codes: Tensor) -> Tensor:
-        """What rows of codes have counted."""
+        """The counts in rows of codes."""
         counts = [torch.stack(column).argmax(0) for column in self.op.split(codes)]
         return torch.cat(counts, -1)[..., self.places].to(torch.uint8)
 

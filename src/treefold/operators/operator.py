@@ -28,7 +28,7 @@ class Operator(Saved, nn.Module, ABC):
 
     identity: Tensor
     takes_half = False
-    """Whether `a` and `b` may be bfloat16 or float16 where the parameters are not."""
+    """True if `a` and `b` may be bfloat16 or float16 where the parameters are not."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What comes with treefold works where it is installed: by name, and in the demo."""
+"""Models that come with treefold work where it is installed: by name, and in the demo."""
 
 import pytest
 

@@ -245,16 +245,16 @@ def test_a_known_device_must_be_there(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "expected"),
     [
         (
             "trian",
             'Unknown command "trian". Did you mean "train"? Available commands: list, train, '
-            "sweep, resume, evaluate, laws, certify, fold, ...",
+            "sweep, resume, evaluate, laws, export, certify, ...",
         ),
         ("train x --presett quick", "Unknown option: --presett. Did you mean --preset?"),
         ("train x --seed abc", 'Invalid value for --seed: unable to convert "abc" into int.'),
     ],
 )
-def test_a_command_that_cannot_be_read_is_a_line_with_what_was_meant(capsys, command, said):
-    assert failing(capsys, 2, *command.split()) == f"treefold: {said}\n"
+def test_a_command_that_cannot_be_read_is_a_line_with_what_was_meant(capsys, command, expected):
+    assert failing(capsys, 2, *command.split()) == f"treefold: {expected}\n"

@@ -170,7 +170,9 @@ def listen():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_a_sweep_that_is_stopped_waits_for_its_runs_to_save(tmp_path, number):
     command = [sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", "sweep",
                "second-minimum/sum", "--preset", "smoke", "--seeds", "2",

@@ -1,4 +1,4 @@
-"""Which aggregator to pick follows from the numbers, and the page says how sure that is."""
+"""The aggregator to pick follows from the numbers, and the page has how sure that is."""
 
 import json
 import re

@@ -67,9 +67,7 @@ def sweep(
     ],
     *,
     preset: Preset = "quick",
-    seeds: Annotated[
-        int | None, Parameter(help="How many; the preset's number if not given.")
-    ] = None,
+    seeds: Annotated[int | None, Parameter(help="Their number; the preset's if none.")] = None,
     out: Out = Path("runs"),
     results: Annotated[
         Path | None,
@@ -211,7 +209,7 @@ def certify(
 ) -> None:
     """Prove that a run's finite states answer every set rightly, or show which they do not."""
     with as_one_line(debug):
-        from treefold.lab.cli.commands import certify_run, verify_certificate
+        from treefold.lab.cli.certifying import certify_run, verify_certificate
 
         if verify is not None:
             verify_certificate(verify, verify.parent if run is None else run)

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,12 +11,11 @@ import torch
 from treefold.aggr import LCMAggregation
 from treefold.algebra import law_report
 from treefold.cores import num_cores
-from treefold.finite import GRADES, Certificate, FiniteMonoid, Grade, check
+from treefold.finite import FiniteMonoid, check
 from treefold.fold import Groups
 from treefold.lab.cli.display import choose_display
 from treefold.lab.cli.watching import watch
 from treefold.lab.experiments import (
-    certify_network,
     experiment_of,
     find_experiment,
     model_at,
@@ -32,7 +30,6 @@ from treefold.lab.experiments import (
     states_of_layer,
     states_of_network,
 )
-from treefold.lab.networks import CountingNetwork, SetNetwork
 from treefold.lab.runs import (
     FULL,
     Record,
@@ -44,7 +41,6 @@ from treefold.lab.runs import (
     stop_on_signals,
     under_torchrun,
 )
-from treefold.names import require_one_of
 from treefold.operators import Operator
 from treefold.saving import push
 
@@ -197,65 +193,6 @@ def export_run(path: Path, folder: Path | None, push_to_hub: str | None) -> None
     if folder is not None:
         save_run(path, folder)
     print(folder or push(lambda written: save_run(path, written), str(push_to_hub)))
-
-
-def certify_run(
-    path: Path, grade: str, limit: int, out: Path | None, monoid: Path | None = None
-) -> Path:
-    """Write a certificate for a run whose operator has finite states; gives where it is.
-
-    The monoid itself is written to the folder `monoid`.
-    """
-    record = Record.read(run_of(path))
-    experiment = experiment_of(record)
-    require_one_of(GRADES, grade, "grade")
-    model = model_at(path, runner_of(experiment, record.seed)).float()
-    if not isinstance(model, SetNetwork | CountingNetwork):
-        raise ValueError(f"{record.name} is not about multisets of integers; expected a set task")
-    about = {"run": record.name, "seed": record.seed, "recipe": record.recipe, "limit": limit}
-    certificate, finite = certify_network(
-        model, experiment.task, cast(Grade, grade), limit, _print_progress, about
-    )
-    out = run_of(path) / f"certificate-{grade}.json" if out is None else out
-    certificate.save(out)
-    if monoid is not None:
-        finite.save_pretrained(monoid)
-    print(describe_certificate(certificate))
-    return out
-
-
-def verify_certificate(file: Path, path: Path) -> None:
-    """Make a certificate again from the weights of its run, and compare; raises if it differs."""
-    kept = Certificate.load(file)
-    record = Record.read(run_of(path))
-    experiment = experiment_of(record)
-    model = cast(
-        SetNetwork | CountingNetwork,
-        model_at(path, runner_of(experiment, record.seed)).float(),
-    )
-    found = certify_network(
-        model, experiment.task, kept.grade, kept.about["limit"], _print_progress, kept.about
-    ).certificate
-    differences = kept.differences(found)
-    if differences:
-        raise ValueError(f"{file} is not what the weights give: {'; '.join(differences)}")
-    print(f"verified: {describe_certificate(found)}")
-
-
-def describe_certificate(found: Certificate) -> str:
-    """A certificate in some lines."""
-    verdict = "holds" if found.holds else f"does not hold: {found.wrong} of {found.checked} wrong"
-    lines = [
-        f"{found.grade} certificate {verdict}",
-        f"{found.elements} states, {found.classes} needed; {found.checked} products and answers "
-        f"compared in {found.seconds:.1f} s; margin {found.margin:.3g}",
-    ]
-    return "\n".join([*lines, *found.counterexamples])
-
-
-def _print_progress(known: int, left: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{known} states, {left} to go ", end="", file=sys.stderr, flush=True)
 
 
 def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:

@@ -59,7 +59,7 @@ class Budget:
     def of(
         cls, epochs: int | None, seconds: float | None, minutes: float | None, num_runs: int
     ) -> "Budget":
-        """What a person gives: one of these, or nothing; minutes are for all runs together."""
+        """Arguments as given: one of these, or nothing; minutes are for all runs together."""
         given = [each for each in (epochs, seconds, minutes) if each is not None]
         if len(given) > 1:
             raise ValueError(

@@ -1,6 +1,6 @@
 """Counterexamples that teach: trees over one multiset that end in different codes should agree.
 
-Agreement needs no labels, but it must not undo what labels say: a code that training sets come to
+Agreement needs no labels, but it must not undo labels: a code that training sets come to
 has their answer, and two codes with different answers are not taught to agree.
 """
 
@@ -18,7 +18,7 @@ from treefold.operators import FiniteSelection
 TRIED = 1 << 15
 """Triples of a code and two elements that are tried at once."""
 MOST_CODES = 1 << 13
-"""Of a closure that goes beyond it, the codes that were known by then are taken."""
+"""The largest closure; of one that goes beyond it, the codes that were known by then are taken."""
 NO_LABEL, TWO_LABELS = -1, -2
 
 
@@ -107,7 +107,7 @@ class Labels:
         self.answers = least.where(least == most, TWO_LABELS)
 
     def of(self, codes: Tensor) -> Tensor:
-        """The answer of each code; a negative number where labels say none, or contradict."""
+        """The answer of each code; a negative number where labels have none, or contradict."""
         known = len(self.codes)
         _, number = torch.cat([self.codes, codes]).unique(dim=0, return_inverse=True)
         answers = torch.full((int(number.max()) + 1,), NO_LABEL)

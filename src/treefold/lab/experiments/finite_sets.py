@@ -59,7 +59,7 @@ class Row:
     task: str
     task_options: dict[str, Any] = field(default_factory=dict)
     kinds: tuple[tuple[int, int], ...] = ()
-    """Of counters; none for finite selection."""
+    """The kinds of counters; none for finite selection."""
     training: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
 

@@ -161,7 +161,7 @@ class Training:
     noise: float = field(default=0.0, metadata=_ADDED)
     """Added to what will be rounded, until then."""
     counterexamples: int = field(default=0, metadata=_ADDED)
-    """From then on, so many triples in each step whose trees must agree; sets only."""
+    """After that, so many triples in each step whose trees must agree; sets only."""
 
     def __post_init__(self) -> None:
         given = [

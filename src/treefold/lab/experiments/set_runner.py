@@ -101,7 +101,7 @@ class SetRunner(TaskRunner):
         return loss + self._disagreement(model), counts
 
     def _disagreement(self, model: nn.Module) -> Tensor | float:
-        """The loss of counterexamples, which are looked for anew in each epoch.
+        """The loss of counterexamples, which are searched again in each epoch.
 
         A run that is resumed within an epoch looks for them again, and so finds others.
         """

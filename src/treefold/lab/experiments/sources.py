@@ -6,7 +6,7 @@ SOURCES = {
     "fig:pna_realworld": "the paper's Figure 2",
     "subsec:2min, Efficiency; fig:2min_speedtest": "the paper's section 3.1, on its GPU",
 }
-"""What records call them, and where a reader finds them."""
+"""Names in records, and their places for a reader."""
 
 PNA_RATIOS = {
     "pna-16": (-1.84, -1.60, -1.30, -0.96, -0.71, -0.58),

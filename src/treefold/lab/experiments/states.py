@@ -29,7 +29,7 @@ class States:
     laws: Laws | None = None
     """None if the limit was reached."""
     quotient: int | None = None
-    """States that tell answers apart, as lists go on; None if nobody reads answers."""
+    """States that distinguish answers, as lists grow; None if nobody reads answers."""
 
     def __str__(self) -> str:
         start = f"{self.elements} generators; "

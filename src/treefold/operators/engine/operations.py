@@ -21,7 +21,7 @@ class Operation:
     """The operations `treefold::name` and `treefold::name_backward`.
 
     The first takes `num_inputs` tensors that have gradients, or None in their place; `num_fixed`
-    tensors that have none; and settings, the last of which says whether to save what a gradient
+    tensors that have none; and settings, the last of which is true to save what a gradient
     needs. Its results are `num_outputs` that have gradients, and what is saved. The second takes
     the gradients of those, all tensors of the first, the last of its outputs and what it saved, and
     the other settings. It gives the gradients of the inputs.
@@ -36,7 +36,7 @@ class Operation:
     plain: Callable[..., Sequence[Tensor]]
     """The results that have gradients, in plain operations."""
     has_inner: bool = False
-    """Whether rows may have inner axes: a batch of rows is one axis more."""
+    """True if rows may have inner axes: a batch of rows is one axis more."""
 
     @cached_property
     def call(self) -> Callable[..., tuple[Tensor, ...]]:
@@ -153,7 +153,7 @@ def why_not() -> str | None:
 
 
 def can_compute(*tensors: Tensor | None) -> bool:
-    """Whether compiled operations take such tensors, here and now."""
+    """Return True if compiled operations take such tensors, here and now."""
     if (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()

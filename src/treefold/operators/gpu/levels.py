@@ -12,7 +12,7 @@ class Level:
     """Pairs that meet at once; places are those in [leaves, nodes], counted without inner axes."""
 
     first: int
-    """Where pairs begin, as neighbours; -1 if they are in `children`."""
+    """The first row of pairs that are neighbours; -1 if they are in `children`."""
     children: Tensor
     node: int
     num_pairs: int
