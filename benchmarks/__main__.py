@@ -85,6 +85,7 @@ def main() -> None:
         "Two threads": rows_in_a_process(2),
         "Time and memory beside a hub": [hub_row()],
         "Memory of a stream": [living.stream_row()],
+        "Graphs that change": json.loads(printed_by("benchmarks.living", "--graphs")),
         "Folds in parts": sharded.rows(),
         "Training on graphs": [*realworld.rows(), *multitask.rows()],
     }

@@ -100,7 +100,7 @@ class ChangingGraph(RuleBasedStateMachine):
 def test_five_hundred_steps_of_a_model_on_a_changing_graph():
     ChangingGraph.steps = 0
     run_state_machine_as_test(
-        ChangingGraph, settings=settings(deadline=None, max_examples=25, stateful_step_count=30)
+        ChangingGraph, settings=settings(deadline=None, max_examples=40, stateful_step_count=30)
     )
     assert ChangingGraph.steps >= 500
 

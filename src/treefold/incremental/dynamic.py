@@ -169,7 +169,7 @@ def _parts(
         return state
 
     if isinstance(aggregation, LCMAggregation):
-        return aggregation.operator, aggregation.projected, unchanged
+        return aggregation.operator, cast(Callable[..., State], aggregation.projected), unchanged
     if isinstance(aggregation, MonoidAggregation):
         monoid = aggregation.monoid
         return monoid, monoid.encode, monoid.decode

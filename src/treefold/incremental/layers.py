@@ -86,15 +86,14 @@ class DynamicModel:
         outputs = self._layers[-1].outputs
         if nodes is None:
             return outputs.clone()
-        chosen: Tensor = outputs[as_sets(nodes, self.num_nodes, outputs.device)]
-        return chosen
+        return outputs.index_select(0, as_sets(nodes, self.num_nodes, outputs.device))
 
     @torch.no_grad()
     def add_edges(self, edge_index: Tensor) -> Answers:
         """Add edges: `[2, n]`, columns (source, target)."""
         edge_index = checked_edges(edge_index, self.num_nodes, self._x.device)
         source, target = edge_index.unbind()
-        handles = []
+        handles: list[Tensor] = []
 
         def change(layer: _Layer) -> Tensor:
             handles.append(layer.tree.insert(layer.sent[source], target))
