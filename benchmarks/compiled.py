@@ -32,11 +32,8 @@ ROWS = [
     ("binary-gru", "training", SIZE),
     ("binary-gru", "evaluation", SIZE),
     ("gated-selection", "training", SIZE),
-    ("binary-gru-assoc", "training", SIZE),
     ("gru", "training", SIZE),
-    ("binary-mlp", "training", 1 << 10),
-    ("binary-mlp", "evaluation", 1 << 10),
-    ("binary-mlp", "evaluation", SIZE),
+    ("binary-mlp", "training", 1 << 7),
 ]
 COLUMNS = (
     *("aggregator", "what", "largest group", "graphs", "seconds to compile"),

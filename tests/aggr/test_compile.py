@@ -94,7 +94,7 @@ class CountingBackend:
 
 
 class Network(nn.Module):
-    """Two layers, and the sum of a third aggregator's answer for all nodes."""
+    """Two layers, and a readout of five sets of nodes."""
 
     def __init__(self, first, second, readout):
         super().__init__()
@@ -103,7 +103,7 @@ class Network(nn.Module):
 
     def forward(self, x, edge_index):
         x = self.second(self.first(x, edge_index).relu(), edge_index)
-        return self.readout(x, edge_index.new_zeros(x.shape[0]), dim_size=3)
+        return self.readout(x, torch.arange(x.shape[0]) % 5, dim_size=5)
 
 
 def layer(name, **options):
@@ -191,10 +191,10 @@ def test_layers_and_a_readout_may_each_have_a_plan_made_outside():
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=backend)
     for number, (num_nodes, num_edges) in enumerate(SIZES):
         x, edge_index = graph(num_nodes, num_edges, seed=number)
-        of_nodes = torch.zeros(num_nodes, dtype=torch.int64)
+        of_nodes = torch.arange(num_nodes) % 5
         with (
             supplied_plan(edge_index[1], num_nodes, "carry", shuffle=False),
-            supplied_plan(of_nodes, 3, "carry", shuffle=False),
+            supplied_plan(of_nodes, 5, "carry", shuffle=False),
         ):
             found = compiled(x, edge_index)
         torch.testing.assert_close(found, planned(model, x, edge_index))
