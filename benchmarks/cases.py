@@ -6,14 +6,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
+from torch_geometric.nn import aggr as pyg
 
 import treefold
 from benchmarks.timing import Ratio, ratio, timed
 from treefold import BinaryGRU, Groups, LCMAggregation, TableRows, TreePlan, plan_tree, tree_reduce
+from treefold.aggr import MedianAggregation, QuantileAggregation
 from treefold.fold import PackedOrder
 
 WIDTH = 128
@@ -209,7 +213,42 @@ def small_fold_beside_others(num_times: int = 200) -> Iterator[Result]:
     )
 
 
+def quantiles_against_pyg() -> Iterator[Result]:
+    quartiles = [0.25, 0.5, 0.75]
+    modules = {
+        "MedianAggregation": (MedianAggregation(), pyg.MedianAggregation()),
+        "QuantileAggregation, three": (
+            QuantileAggregation(quartiles),
+            pyg.QuantileAggregation(quartiles),
+        ),
+    }
+    for (what, (ours, theirs)), sizes in product(
+        modules.items(), (torch.randint(1, 17, (512,)), torch.randint(1, 201, (64,)))
+    ):
+        sets = Sets.draw(sizes)
+        grad = torch.randn_like(theirs(sets.x, sets.index))
+
+        def step(module: nn.Module, sets: Sets = sets, grad: Tensor = grad) -> None:
+            sets.x.grad = None
+            module(sets.x, sets.index).backward(grad)
+
+        with torch.no_grad():
+            forward = ratio(
+                partial(theirs, sets.x, sets.index), partial(ours.forward, sets.x, sets.index)
+            )
+        measured = ratio(partial(step, theirs), partial(step, ours))
+        yield Result(
+            f"PyG {what}, {len(sizes)} sets of 1..{int(sizes.max())}",
+            "treefold's",
+            "at least 1.5x, forward alone too",
+            measured,
+            min(measured.median, forward.median) >= 1.5,
+            f"forward alone {forward}",
+        )
+
+
 CASES = (
+    quantiles_against_pyg,
     shared_leaves,
     one_large_set,
     law_losses,

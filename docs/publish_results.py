@@ -25,7 +25,8 @@ from treefold.lab.runs import Group, load_groups
 
 ROOT = Path(__file__).parent.parent
 RESULTS, REPORT = ROOT / "results", ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "generalising.md")
+MADE_IN = ("results", "generalising", "finite", "which-aggregator")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in MADE_IN))
 MADE = re.compile(r"(<!-- made: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 ALONE = (  # in a file, a figure brings its colours itself
     "<style>svg{color:#333;--faint:#ddd}text{font-family:system-ui,sans-serif!important}"

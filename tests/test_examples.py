@@ -23,6 +23,8 @@ MINIATURE = {
     "penalties_lightning.py": ["--epochs", "2"],
     "zinc.py": ["--data", "DATA", "--epochs", "20"],
 }
+SMALL = {"steps": 2, "width": 8, "sizes": (2, 4)}
+SMALLER = {"prove_a_monoid.ipynb": {"epochs": 2, "sizes": (2, 4)}}
 NEEDS = {
     "events_on_ray.py": "ray",
     "export_onnx.py": "onnxruntime",
@@ -126,11 +128,11 @@ def test_the_example_shows_what_it_is_there_for(script, tmp_path):
     CLAIMS[script.name](done.stdout)
 
 
-def test_there_are_six_scripts_of_under_fifty_lines_and_two_notebooks():
+def test_there_are_six_scripts_of_under_fifty_lines_and_three_notebooks():
     lines = {script.name: len(script.read_text().splitlines()) for script in SCRIPTS}
     assert len(lines) >= 6
     assert {name: count for name, count in lines.items() if count >= 50} == {}
-    assert len(NOTEBOOKS) >= 2
+    assert len(NOTEBOOKS) >= 3
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
@@ -142,7 +144,7 @@ def test_the_notebook_runs_and_ends_in_a_picture(notebook, monkeypatch):
     pyplot.close("all")
     threads = torch.get_num_threads()
     try:
-        names, printed = run_notebook(notebook, steps=2, width=8, sizes=(2, 4))
+        names, printed = run_notebook(notebook, **SMALLER.get(notebook.name, SMALL))
         lines = pyplot.gcf().axes[0].get_lines()
     finally:
         pyplot.close("all")
@@ -180,6 +182,13 @@ def test_the_kept_monoid_is_learned_and_holds_on_larger_sets():
         *map(errors.get, ("binary-gru", "sum", "max")), strict=True
     ):
         assert learned < min(summed, largest) / 3
+
+
+def test_the_kept_monoid_is_proved():
+    printed = kept("prove_a_monoid.ipynb")
+    assert printed.startswith("holds for every tree: ")
+    assert "10 states, 10 are needed" in printed
+    assert "10 elements: a commutative monoid" in printed
 
 
 def test_the_kept_models_of_brackets_are_far_better_than_a_constant():

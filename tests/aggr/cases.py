@@ -147,3 +147,16 @@ class Skewed(nn.Module):
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         return torch.tanh(self.linear(torch.cat([a, b], -1))) + a / 2
+
+
+class Layer(nn.Module):
+    """Messages along edges, an aggregator, and a linear map of what it answers."""
+
+    def __init__(self, aggregator: Any, out_channels: int = 2) -> None:
+        super().__init__()
+        self.aggregator = aggregator
+        width = getattr(aggregator, "out_channels", CHANNELS)
+        self.linear = nn.Linear(width, out_channels)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Any:
+        return self.linear(self.aggregator(x[edge_index[0]], edge_index[1], dim_size=x.shape[0]))

@@ -27,7 +27,16 @@ SAVED = re.compile(r"# (\w+\.py): save this as a file\n")
 SMALL = re.compile(r"\b(quick|standard)\b")
 HERE = ("list", "train", "sweep", "evaluate", "laws", "report")
 RESULTS = ROOT / "results"
-PROGRAMS = {"treefold": ["-m", "treefold.lab.cli"], "torchrun": ["-m", "torch.distributed.run"]}
+WITHOUT_TORCH = """
+import runpy, sys
+sys.modules.update(torch=None, treefold=None)  # to import them is an error
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+PROGRAMS = {
+    "treefold": ["-m", "treefold.lab.cli"],
+    "torchrun": ["-m", "torch.distributed.run"],
+    "python": ["-c", WITHOUT_TORCH],  # what is served
+}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import jaxtyping
 import pytest
-from documents.pages import PAGES, ROOT, blocks_of, name_of, run_page
+from documents.pages import PAGES, ROOT, blocks_of, name_of, run_command, run_page
 
 README = ROOT / "README.md"  # its commands are run by test_readme.py, each in a process of its own
 WITH_SNIPPETS = [
@@ -26,6 +26,12 @@ def test_all_snippets_run_in_order(page, tmp_path, monkeypatch):
         run_page(page, tmp_path, languages=("python",) if page == README else ("python", "sh"))
     finally:
         jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def test_a_service_that_imports_torch_fails(tmp_path):
+    (tmp_path / "serve.py").write_text("import torch")
+    with pytest.raises(AssertionError, match="import of torch halted"):
+        run_command(["python", "serve.py"], tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

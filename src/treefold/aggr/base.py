@@ -82,7 +82,9 @@ class RaggedAggregation(Saved, Aggregation):  # type: ignore[misc]
         else:
             x, num_sets = cast(Tensor, x), None
             groups = groups_of(x, index, ptr, dim_size, dim, max_num_elements)
-            rows, place = x.movedim(dim, 0), dim % x.dim()
+            # The gradient of a view would be copied into `x.grad`.
+            place = dim % x.dim()
+            rows = x.movedim(place, 0) if place else x
         if weight is not None:
             found: State = self.aggregate_weighted(rows, groups, cast(Tensor, weight))
         elif isinstance(groups, Groups):
@@ -95,8 +97,8 @@ class RaggedAggregation(Saved, Aggregation):  # type: ignore[misc]
             found = self.aggregate_static(rows, groups)
         if num_sets is not None:
             found = map_state(lambda part: part[:num_sets], found)
-        if isinstance(found, Tensor):
-            return found.movedim(0, place).contiguous()
+        if isinstance(found, Tensor) and not place:
+            return found.contiguous()
         return cast(Tensor, map_state(lambda part: part.movedim(0, place).contiguous(), found))
 
     def __prepare_scriptable__(self) -> "RaggedAggregation":

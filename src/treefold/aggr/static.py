@@ -105,7 +105,7 @@ def supplied_plan(
     if shuffle:
         groups = groups.shuffled(generator)
     before = _settings.supplied
-    made = supply(plan_tree(groups.sizes, bracketing, generator), groups)
+    made = supply(plan_tree(groups.sizes, bracketing, generator), groups, before)
     _settings.supplied = (made, *before)
     try:
         yield
@@ -115,9 +115,9 @@ def supplied_plan(
 
 def supplied_for(groups: StaticGroups) -> SuppliedPlan | None:
     """The innermost plan made outside for as many rows and groups as there are, if any."""
-    sizes = (groups.index.shape[0], groups.num_groups)
     for plan in _settings.supplied:
-        if (plan.leaves.shape[0], plan.sizes.shape[0]) == sizes:
+        has_rows = plan.leaves.shape[0] == groups.index.shape[0]
+        if has_rows and plan.sizes.shape[0] == groups.num_groups:
             return plan
     return None
 
@@ -184,8 +184,9 @@ def reduce_static(op: Monoid, x: State, groups: StaticGroups) -> State:
 def fold_with_trees(op: Monoid, x: State, groups: StaticGroups) -> tuple[StaticFold, StaticTrees]:
     """Fold each group of rows of `x`, by the plan made outside if there is one."""
     supplied = supplied_for(groups)
-    if supplied is not None:
-        return fold_supplied(op, x, supplied), supplied.trees
+    if supplied is not None:  # torch.compile would guard on a number, and not on a length
+        trees = supplied.trees._replace(num_rows=supplied.leaves.shape[0])
+        return fold_supplied(op, x, supplied), trees
     if (opaque := _fold_opaque(op, x, groups, keep_states=True)) is not None:
         return opaque
     plan = plan_static(groups.index, groups.num_groups, groups.max_size)

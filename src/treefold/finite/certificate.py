@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from treefold.algebra import Monoid, State, take, tensors_of
 from treefold.atomic import write_atomically
-from treefold.finite.closure import close
-from treefold.finite.laws import SHOWN, products_of
+from treefold.finite.closure import close, product_rows
+from treefold.finite.codebook import first_places
+from treefold.finite.laws import SHOWN
 from treefold.finite.monoid import FiniteMonoid, Tree, spelled
 from treefold.finite.quotient import Quotient, minimize
 from treefold.names import require_one_of
@@ -76,11 +77,10 @@ class Certificate:
 
     def with_margin(self, margin: float) -> "Certificate":
         """The same with a margin; it proves nothing if rounding could turn a sign."""
-        if margin > 0:
-            return dataclasses.replace(self, margin=margin)
-        unproved = f"rounding to float32 could turn signs: the margin is {margin:.3g}"
-        examples = (*self.counterexamples, unproved)
-        return dataclasses.replace(self, margin=margin, holds=False, counterexamples=examples)
+        examples, proved = self.counterexamples, self.holds and margin > 0
+        if margin <= 0:
+            examples += (f"rounding to float32 could turn signs: the margin is {margin:.3g}",)
+        return dataclasses.replace(self, margin=margin, holds=proved, counterexamples=examples)
 
     def save(self, path: Path | str) -> None:
         """Write as JSON, whole or not at all."""
@@ -147,7 +147,8 @@ def certify(
     checked, wrong = len(answers), len(bad)
     for place in bad[:SHOWN].tolist():
         tree = spelled(finite.tree(place + 1))
-        examples.append(f"{tree} answers {_said(answers[place])}, expected {_said(right[place])}")
+        given, needed = answers[place].tolist(), right[place].tolist()
+        examples.append(f"{tree} answers {given}, expected {needed}")
 
     for product in _products(finite, exact.monoid, classes, grade, op):
         found = torch.where(product.made < 0, -1, classes[product.made.clamp(min=0)])
@@ -215,10 +216,8 @@ def _products(
         return
     if finite.table is None and op is None:
         raise ValueError("the grade tree needs all products; give the operator as `op`")
-    guess = torch.zeros(len(exact), dtype=torch.int64).scatter_reduce(
-        0, classes, torch.arange(len(finite)), "amin", include_self=False
-    )
-    for start, rows in products_of(finite, op, lambda a, b: guess[exact(classes[a], classes[b])]):
+    guess = first_places(classes, len(exact))
+    for start, rows in product_rows(finite, op, lambda a, b: guess[exact(classes[a], classes[b])]):
         left = classes[start : start + len(rows)]
         yield _Products(start, rows, exact(left[:, None], classes[None]), False)
 
@@ -231,7 +230,3 @@ def _digest(tensors: list[Tensor], names: list[str] | None = None) -> str:
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _said(answer: Tensor) -> str:
-    return str(answer.tolist())

@@ -16,7 +16,7 @@ from treefold.algebra import (
     take,
     tensors_of,
 )
-from treefold.finite.codebook import Codebook, equal, rows_of
+from treefold.finite.codebook import Codebook, equal, first_places, rows_of
 from treefold.finite.monoid import FiniteMonoid, dense_type
 
 ROWS = 1 << 16
@@ -78,9 +78,7 @@ class _Search:
         self.op, self.limit, self.watch = op, limit, watch
         self.book = Codebook(values)
         self.values = 1 + self.book.find(values)
-        first = torch.full((len(self.book),), len(self.values)).scatter_reduce(
-            0, self.values - 1, torch.arange(len(self.values)), "amin"
-        )
+        first = first_places(self.values - 1, len(self.book))
         self.left = [torch.full((1 + len(first),), -1)]
         self.right = [torch.cat([torch.tensor([-1]), first])]
         self.steps: list[Tensor] = [self.values[None]]
@@ -127,17 +125,15 @@ class _Search:
         )
         if not trees or len(elements) > LARGEST_TABLE:
             return elements
-        table = torch.empty(len(elements), len(elements), dtype=dense_type(len(elements)))
-        for start, rows in product_rows(self.op, elements):
-            table[start : start + len(rows)] = rows
-        return dataclasses.replace(elements, table=table)
+        entry = dense_type(len(elements))
+        rows = [rows.to(entry) for _, rows in product_rows(elements, self.op)]
+        return dataclasses.replace(elements, table=torch.cat(rows))
 
     def _multiply(self, left: Tensor, right: Tensor) -> Tensor:
         """The numbers of products, which are added to the book where they are new."""
         states = self.book.states
-        numbers, first = self.book.add(
-            self.op(rows_of(states, left - 1), rows_of(states, right - 1))
-        )
+        products = self.op(rows_of(states, left - 1), rows_of(states, right - 1))
+        numbers, first = self.book.add(products)
         self.left.append(left[first])
         self.right.append(right[first])
         self._require_room()
@@ -155,27 +151,28 @@ def rows_at_once(states: State) -> int:
 
 
 def product_rows(
-    op: Monoid, finite: FiniteMonoid, guess: Guess | None = None
+    finite: FiniteMonoid, op: Monoid | None, guess: Guess | None = None
 ) -> Iterator[tuple[int, Tensor]]:
-    """The rows of the table of products, one at a time with its number; -1 is no known element.
+    """All products, some rows at a time with the number of the first; none without table or `op`.
 
-    A `guess` at the products spares looking them up: to compare states is ten times faster. What
-    was guessed wrongly is looked up.
+    A product that is no element is -1. A `guess` at products spares looking them up: to compare
+    states is ten times faster. What was guessed wrongly is looked up.
     """
     everything = torch.arange(len(finite))
+    if finite.table is not None:
+        for rows in everything.split(max(1, 64 * ROWS // len(finite))):
+            yield int(rows[0]), finite.table[rows].to(torch.int64)
+        return
+    if op is None:
+        return
     yield 0, everything[None]
-    at_once = max(1, BYTES // _width(finite.codes))
+    width = sum(part[:1].nbytes for part in tensors_of(finite.codes))
     for row in everything[1:]:
         parts = [row[None]]
-        for right in everything[1:].split(at_once):
+        for right in everything[1:].split(max(1, BYTES // width)):
             rights = take(finite.codes, slice(int(right[0]), int(right[-1]) + 1))
             products = op(rows_of(finite.codes, row.expand(len(right))), rights)
             guessed = right if guess is None else guess(row, right)
             likely = guess is not None and equal(products, rows_of(finite.codes, guessed))
             parts.append(guessed if likely else finite.number(products))
         yield int(row), torch.cat(parts)[None]
-
-
-def _width(states: State) -> int:
-    """The bytes of one state."""
-    return sum(part[:1].nbytes for part in tensors_of(states))

@@ -37,9 +37,7 @@ class Codebook:
         numbers, known = self._find(states, hashes), len(self)
         places = torch.nonzero(numbers < 0).squeeze(1)
         distinct, group = hashes[places].unique(return_inverse=True)
-        first = torch.full_like(distinct, len(places)).scatter_reduce(
-            0, group, torch.arange(len(places)), "amin"
-        )
+        first = first_places(group, len(distinct))
         _require_equal(rows_of(states, places), rows_of(states, places[first[group]]))
         numbers[places] = known + first.argsort().argsort()[group]
         places = places[first.sort().values]
@@ -90,6 +88,12 @@ def _flat(part: Tensor) -> Tensor:
 def rows_of(states: State, numbers: Tensor) -> State:
     """The rows with these numbers, in this order; faster than indexing."""
     return map_state(lambda part: part.index_select(0, numbers), states)
+
+
+def first_places(numbers: Tensor, count: int) -> Tensor:
+    """The place of the first 0, of the first 1, and so on; 0 where there is none."""
+    blank = torch.zeros(count, dtype=torch.int64)
+    return blank.scatter_reduce(0, numbers, torch.arange(len(numbers)), "amin", include_self=False)
 
 
 def equal(a: State, b: State) -> bool:

@@ -51,8 +51,8 @@ class FiniteMonoid(Saved):
         return len(self.steps)
 
     def __repr__(self) -> str:
-        kind = "table" if self.table is not None else "steps"
-        return f"FiniteMonoid({len(self)} elements, {len(self.values)} values, by {kind})"
+        by = "steps" if self.table is None else "table"
+        return f"FiniteMonoid({len(self)} elements, {len(self.values)} values, by {by})"
 
     @property
     def identity(self) -> Tensor:
@@ -68,8 +68,8 @@ class FiniteMonoid(Saved):
     def walk(self, a: Tensor, b: Tensor) -> Tensor:
         """Where `a` comes to along the values of `b`, step by step."""
         a, b = torch.broadcast_tensors(a, b)
-        at, words = a.long(), self._words
-        for letter in words.T:
+        at = a.long()
+        for letter in self._words.T:
             step = letter[b.long()]
             at = torch.where(step < 0, at, self.steps[at, step.clamp(min=0)].long())
         return at.to(a.dtype)

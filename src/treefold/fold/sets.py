@@ -9,7 +9,7 @@ from torch import Tensor
 from treefold.algebra import ExactMonoid, Monoid, State
 from treefold.fold.groups import Groups
 from treefold.fold.planning import Bracketing, plan_of
-from treefold.fold.tree import tree_reduce
+from treefold.fold.tree import BinaryFunction, tree_reduce
 
 Sets: TypeAlias = Tensor | Sequence[Tensor]
 
@@ -22,7 +22,7 @@ class PackedSets(NamedTuple):
 
 
 def reduce_sets(
-    op: Monoid,
+    op: Monoid | BinaryFunction,
     x: Any,
     *,
     mask: Tensor | None = None,

@@ -1,10 +1,13 @@
 """A plan made beforehand, of any bracketing, in a form that torch.compile can be given.
 
 A `TreePlan` has as many levels as its tallest tree, and counts of all kinds. Here the number of
-levels is rounded up, every level has spare pairs, and what is a count there is a length here, two
-or more: torch makes special cases of lengths 0 and 1.
+levels is rounded up, every level has spare pairs, and what is a count there is a length here. All
+lengths are different and two or more: torch makes special cases of lengths 0 and 1, and a graph in
+which two lengths are the same is for such batches alone.
 """
 
+from collections.abc import Iterable
+from itertools import accumulate, count
 from typing import NamedTuple
 
 import torch
@@ -12,7 +15,7 @@ from torch import Tensor
 
 from treefold.algebra import Monoid, State, identity_like
 from treefold.fold.groups import Groups
-from treefold.fold.plan import TreePlan
+from treefold.fold.plan import Level, TreePlan
 from treefold.fold.static import (
     StaticFold,
     StaticTrees,
@@ -22,8 +25,6 @@ from treefold.fold.static import (
 )
 from treefold.shapes import Int
 
-SPARE = 2
-"""Pairs at the end of every level that nobody reads: of rows at place 0."""
 LEVELS_AT_ONCE = 8
 """Numbers of levels are rounded up to a multiple of this, so that there are few graphs."""
 
@@ -40,29 +41,32 @@ class SuppliedPlan(NamedTuple):
     trees: StaticTrees
 
 
-def supply(plan: TreePlan, groups: Groups) -> SuppliedPlan:
-    """Put a plan over these groups into that form."""
+def supply(plan: TreePlan, groups: Groups, others: Iterable[SuppliedPlan] = ()) -> SuppliedPlan:
+    """Put a plan over these groups into that form; `others` are given at the same time."""
     num_rows, device = plan.num_rows, groups.sizes.device
+    taken = {num_rows, plan.num_groups, *(length for each in others for length in _lengths(each))}
+    num_missing = -max(len(plan.levels), 1) % LEVELS_AT_ONCE + (not plan.levels)
+    none = plan.leaves[:0]
     levels: list[tuple[Tensor, Tensor]] = []
     counts: list[int] = []
-    for level in plan.levels:
+    spare: list[int] = []  # pairs at the end of a level that nobody reads: of rows at place 0
+    for level in (*plan.levels, *[Level(0, 0, none)] * num_missing):
         num_taken = 2 * level.num_pairs + level.num_waiting
         take = torch.arange(num_taken, device=device) if level.take is None else level.take
         if counts:  # spare nodes are between what was made and what waits
-            take = torch.where(take >= counts[-1], take + SPARE, take)
+            take = torch.where(take >= counts[-1], take + spare[-1], take)
         pairs, waiting = take.split([2 * level.num_pairs, level.num_waiting])
-        levels.append((_longer(pairs, 2 * SPARE).view(-1, 2), _longer(waiting, SPARE)))
         counts.append(level.num_pairs)
-    num_missing = -max(len(levels), 1) % LEVELS_AT_ONCE + (not levels)
-    for _ in range(num_missing):
-        none = plan.leaves[:0]
-        levels.append((_longer(none, 2 * SPARE).view(-1, 2), _longer(none, SPARE)))
-    counts += [0] * num_missing
+        spare.append(_num_spare(level.num_pairs, taken))
+        longer = _longer(pairs, 2 * spare[-1]).view(-1, 2)
+        levels.append((longer, _longer(waiting, _num_spare(level.num_waiting, taken))))
 
     number = torch.repeat_interleave(torch.tensor(counts, device=device))  # each node's level
-    is_live = torch.cat([torch.arange(n + SPARE, device=device) < n for n in counts])
+    sizes = zip(counts, spare, strict=True)
+    is_live = torch.cat([torch.arange(n + more, device=device) < n for n, more in sizes])
     places = torch.arange(num_rows + len(number), device=device)
-    places[num_rows:] += SPARE * number
+    before = torch.tensor([0, *accumulate(spare)], device=device)
+    places[num_rows:] += before[number]
     children = torch.zeros(len(is_live), 2, dtype=torch.int64, device=device)
     children[is_live] = places[plan.children]
     roots = torch.zeros_like(groups.sizes)
@@ -71,6 +75,19 @@ def supply(plan: TreePlan, groups: Groups) -> SuppliedPlan:
     roots[plan.single_groups] = places[num_rows - num_singles : num_rows]
     trees = StaticTrees(num_rows, children, is_live)
     return SuppliedPlan(groups.sizes, groups.order[plan.leaves], tuple(levels), roots, trees)
+
+
+def _lengths(plan: SuppliedPlan) -> list[int]:
+    """Of all its tensors."""
+    tensors = [plan.leaves, plan.sizes, plan.trees.is_live, *sum(plan.levels, ())]
+    return [len(each) for each in tensors]
+
+
+def _num_spare(length: int, taken: set[int]) -> int:
+    """How many more, two or more, make a length that is not taken; it is then."""
+    found = next(more for more in count(2) if length + more not in taken)
+    taken.add(length + found)
+    return found
 
 
 def fold_supplied(op: Monoid, x: State, plan: SuppliedPlan) -> StaticFold:

@@ -1,20 +1,15 @@
 """`treefold data`: one-line errors, and nothing of someone's own is touched."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from lab.cli.called import treefold
 from rich.progress import DownloadColumn
 
 from treefold.lab.cli.data import bar
 
 FEW = Path(__file__).parents[2] / "data" / "realworld"
-
-
-def treefold(*arguments):
-    command = [sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=170)
 
 
 @pytest.mark.parametrize(
@@ -25,8 +20,7 @@ def treefold(*arguments):
     ],
 )
 def test_wrong_wishes_are_one_line_and_exit_code_2(arguments, message):
-    done = treefold("data", "fetch", *arguments)
-    assert done.returncode == 2
+    done = treefold("data", "fetch", *arguments, code=2)
     assert message in done.stderr
     assert done.stderr.startswith("treefold: ")
     assert done.stderr.count("\n") == 1

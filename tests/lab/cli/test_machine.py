@@ -1,4 +1,4 @@
-"""Where runs run: torchrun's processes, what a record remembers, what the command line tells."""
+"""Processes of torchrun, the machine in a record, and errors of the command line."""
 
 import dataclasses
 import os
@@ -31,7 +31,7 @@ def train(out, row="binary-gru", machine=None, changes=()):
 
 @pytest.fixture
 def worlds(monkeypatch):
-    """What worlds were asked for; each is made here, of one process."""
+    """The worlds that were asked for; each is made here, of one process."""
     asked = []
 
     def made(device, precision, processes):

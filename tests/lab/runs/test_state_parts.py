@@ -70,7 +70,7 @@ def test_some_parts_can_be_restored_alone():
 
 
 class Warmup:
-    """A schedule that is an object, so that LambdaLR keeps its attributes."""
+    """A schedule that is an object: LambdaLR keeps its attributes."""
 
     def __init__(self, **attributes):
         self.__dict__.update(attributes)

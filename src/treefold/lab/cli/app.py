@@ -92,7 +92,7 @@ def sweep(
 
     Finished runs are skipped, stopped and failed ones resume from their last checkpoint. An entry
     of a manifest has rows, and may have preset, seeds (a list of numbers), set, device and
-    precision; what it does not say is as the options say.
+    precision; the options of this command are used for the rest.
     """
     with as_one_line(debug):
         from treefold.lab.cli.manifest import Entry, entries_of

@@ -53,7 +53,7 @@ def data_build_zinc(
     """Make graphs and targets (penalised logP) of molecules, as in ZINC, with RDKit.
 
     SMILES that cannot be read, and atoms or bonds that ZINC does not have, are left out, counted,
-    and listed with their lines in left_out.csv. The column split says train, val or test; without
+    and listed with their lines in left_out.csv. The column split has train, val or test; without
     it, molecules are dealt at random, 8 of 10 to train.
     """
     with as_one_line(debug):

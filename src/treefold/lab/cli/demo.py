@@ -68,10 +68,12 @@ def _generalises() -> "Section":
     columns = {"integers in the set": [f"{size:,}" for size in SHOWN]}
     for name, ys in found.items():
         columns[name] = [f"{ys[sizes.index(size)]:.3f}" for size in SHOWN]
-    last = found["all answers as likely"][-1]
+    near, far = (found["sets of any integers"][sizes.index(size)] for size in (64, sizes[-1]))
     said = (
-        f"The second smallest of {sizes[-1]:,} integers is found {100 * last:.0f} % of the time, "
-        "after training on sets of at most 16."
+        f"Trained on sets of at most 16, it finds the second smallest of 64 integers {near:.0%} of "
+        f"the time. Of {sizes[-1]:,} it finds {far:.0%}, where the best constant answer has "
+        f"{found['best constant answer'][-1]:.0%}; if all answers are as likely, "
+        f"{found['all answers as likely'][-1]:.0%}."
     )
     tables = [_table("The second smallest of a set of 8-bit integers", columns)]
     return Section("Larger sets than in training", "", said, headline=figure, tables=tables)

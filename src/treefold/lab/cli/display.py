@@ -39,7 +39,7 @@ class Display(ABC):
 
     def say(self, line: str) -> None:
         """Leave a line."""
-        say(line)
+        print_line(line)
 
     def __enter__(self) -> "Display":
         return self
@@ -54,7 +54,7 @@ class Lines(Display):
     def show(self, name: str, event: Event) -> None:
         """Print epochs; steps would be too many."""
         if event["kind"] == "epoch":
-            say(f"{name}: epoch {event['epoch']}/{event['epochs']}  {numbers(event)}")
+            print_line(f"{name}: epoch {event['epoch']}/{event['epochs']}  {numbers(event)}")
 
 
 class Silent(Display):
@@ -75,12 +75,12 @@ class Json(Display):
 
     def show(self, name: str, event: Event) -> None:
         """Print the event."""
-        if not say(json.dumps({"name": name, **event})):
+        if not print_line(json.dumps({"name": name, **event})):
             signal.raise_signal(signal.SIGTERM)
 
     def finish(self, name: str, message: str) -> None:
         """Print the end."""
-        say(json.dumps({"name": name, "kind": "finished", "message": message}))
+        print_line(json.dumps({"name": name, "kind": "finished", "message": message}))
 
 
 class TwoLines(Progress):
@@ -107,8 +107,8 @@ class Bars(Display):
         if console.width < WIDTH_OF_ONE_LINE:
             self._progress: Progress = TwoLines(*columns, console=console)
         else:
-            beside = TextColumn("{task.fields[numbers]}", style="dim", markup=False)
-            self._progress = Progress(*columns, beside, console=console)
+            text = TextColumn("{task.fields[numbers]}", style="dim", markup=False)
+            self._progress = Progress(*columns, text, console=console)
         self._bars: dict[str, TaskID] = {}
         self._latest: dict[str, dict[str, Any]] = {}
 
@@ -148,8 +148,8 @@ class Bars(Display):
         self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def say(line: str) -> bool:
-    """Print a line; false if whoever read lines, such as `head`, has seen enough."""
+def print_line(line: str) -> bool:
+    """Print a line; false if the reader, such as `head`, is gone."""
     try:
         print(line, flush=True)
     except BrokenPipeError:

@@ -88,7 +88,7 @@ FINITE_ROWS = (
 )
 FINITE_IDEAS = (
     *("counters-of-every-kind", "counters-hard-at-once", "counters-without-questions"),
-    *("selection", "selection-hard-at-once", "selection-never-hard"),
+    *("selection", "selection-taught", "selection-hard-at-once", "selection-never-hard"),
 )
 _REAL_ROWS = ("mpnn-sum", "mpnn-max", "pna", "gru", "binary-gru", "binary-gru-assoc")
 _REAL = ("zinc", "zinc-edges", "molhiv", "cifar10", "cifar10-edges", "mnist", "mnist-edges")

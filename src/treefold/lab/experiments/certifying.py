@@ -12,17 +12,15 @@ from torch import Tensor
 from treefold.aggr import LCMAggregation
 from treefold.algebra import State
 from treefold.finite import (
-    Bounded,
     Certificate,
     FiniteMonoid,
     Grade,
     Watch,
-    bounded,
     certify,
     close,
     fingerprint,
 )
-from treefold.lab.networks import CountingNetwork, SetNetwork
+from treefold.lab.networks import Bounded, CountingNetwork, SetNetwork, bounded
 from treefold.lab.tasks import SetTask, from_bits
 from treefold.operators import FiniteCounters, FiniteSelection
 

@@ -68,7 +68,7 @@ def _replanned(record: Record, planned: Experiment) -> Record:
         return dataclasses.replace(begun, preset="1 epoch" if epochs == 1 else f"{epochs} epochs")
     others.pop(_EPOCHS, None)
     (preset,) = find_experiment(record.name, record.preset)
-    departures = [said for said in record.departures if not _is_of_epochs(said)]
+    departures = [words for words in record.departures if not _is_of_epochs(words)]
     departures += filter(_is_of_epochs, preset.restate(planned).departures)
     return dataclasses.replace(
         begun,

@@ -29,7 +29,7 @@ class Balanced(NamedTuple):
 Case: TypeAlias = int | Balanced
 ORACLE = "oracle"
 MOST_WEIGHT = 30.0
-"""Of a rare reply to a question."""
+"""The largest weight of a rare reply to a question."""
 
 
 class Rarity(NamedTuple):
@@ -187,7 +187,7 @@ def summary(accuracy: Mapping[int, float], max_train_size: int) -> dict[str, flo
 def parse_cases(text: str) -> tuple[Case, ...]:
     """`1-16,32` as sizes of uniform sets, `balanced:16,200` as those of balanced ones.
 
-    Both together are `1-16,32,balanced:16,200`: all sizes behind `balanced:` are balanced.
+    Both together are `1-16,32,balanced:16,200`: all sizes after `balanced:` are balanced.
     """
     uniform, colon, balanced = text.partition("balanced:")
     if ":" in uniform + balanced or (colon and uniform and not uniform.endswith(",")):

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from treefold.aggr import LCMAggregation, RaggedAggregation
 from treefold.algebra import Monoid, State
-from treefold.finite import Laws, LimitReached, bounded, check, close, minimize
+from treefold.finite import Laws, LimitReached, check, close, minimize
 from treefold.fold import TableRows
 from treefold.lab.experiments.task_runner import Folded
-from treefold.lab.networks import CountingNetwork, SetNetwork
+from treefold.lab.networks import CountingNetwork, SetNetwork, bounded
 from treefold.lab.tasks import from_bits
 from treefold.operators import FiniteCounters, FiniteSelection
 

@@ -35,7 +35,7 @@ CHECKPOINTS = "checkpoints"
 
 @dataclass(frozen=True)
 class Watcher:
-    """Callbacks for whoever watches: after every step, every epoch, and every evaluated case."""
+    """Callbacks: after every step, every epoch, and every evaluated case."""
 
     step: Callable[[Progress, int], None] = lambda progress, steps: None
     epoch: Callable[[dict[str, float | int], int], None] = lambda row, steps: None
@@ -157,7 +157,7 @@ class Trainer:
         )
 
     def _done(self) -> float:
-        """The part of all epochs that is behind."""
+        """The part of all epochs that is done."""
         epoch, step = self.progress.epoch, self.progress.step
         return (epoch - 1 + step / self.steps) / (self.training.epochs or epoch)
 

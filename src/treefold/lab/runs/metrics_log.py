@@ -45,7 +45,7 @@ class MetricsLog:
             self.columns = columns
 
     def truncate_after(self, epoch: int) -> None:
-        """Drop the rows of later epochs, so that a run resumed after `epoch` writes them again."""
+        """Drop the rows of later epochs: a run resumed after `epoch` writes them again."""
         lines, _ = _lines(self.path)
         rows = zip(lines[1:], self.read(self.path.parent), strict=True)
         kept = [line for line, row in rows if float(row["epoch"]) <= epoch]

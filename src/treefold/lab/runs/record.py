@@ -18,8 +18,8 @@ _log = logging.getLogger("treefold")
 RECORD_FILE = "record.json"
 VERSION = 1
 _RETIRED = (("task", "max_evaluation_size"),)
-"""Part and name of what old recipes hold though it never decided anything: left out where a record
-is read, so that the old and the new record of a recipe are the same."""
+"""Part and name of entries of old recipes that never decided anything: left out where a record is
+read, and so the old and the new record of a recipe are the same."""
 _RENAMED = {
     ("model", "starts_as_copy"): "gru_copy_init",
     ("model", "starts_loud"): "node_head_he_init",
@@ -90,7 +90,7 @@ class Record:
 
     def write(self, folder: Path) -> None:
         """Write `record.json` into a run folder, atomically."""
-        # Tuples become lists, as a recipe's types tell them apart; NaN and infinity are spelt out.
+        # Tuples become lists, which a recipe's types distinguish; NaN and infinity are spelled out.
         entries = encode(json.loads(json.dumps(dataclasses.asdict(self))), RECORD_FILE)
         text = json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         write_atomically(folder / RECORD_FILE, text.encode(errors="backslashreplace"))

@@ -63,8 +63,11 @@ class TreeFold:
             parameters = [None if each is None else each.to(state_type) for each in parameters]
         tensors = (table, identity, *parameters)
         plain = partial(self._in_plain_torch, x, plan, factor_type, settings)
-        if (off_cpu.ON_CPU or not table.is_cpu) and off_cpu.can_fold(self.name, tensors):
-            found = off_cpu.fold(self.name, x, plan, tensors, settings, factor_type, plain)
+        gates = None
+        if off_cpu.ON_CPU or not table.is_cpu:
+            gates = off_cpu.gates_of(self.name, tensors, settings, self._in_plain_torch)
+        if gates is not None:
+            found = off_cpu.fold(self.name, gates, x, plan, tensors, factor_type, plain)
         elif factor_type != torch.float16 and can_compute(*tensors):
             found = self._compiled(x, plan, tensors, settings, factor_type == torch.bfloat16)
         else:

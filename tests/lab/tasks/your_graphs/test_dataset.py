@@ -111,7 +111,7 @@ FAULTS = {
     "two kinds of nodes": (hetero, "graph 0 is a HeteroData"),
     "unknown size": (
         lambda: [Data(edge_index=torch.tensor([[0], [1]]), y=torch.tensor([1]))],
-        "does not say how many nodes",
+        "has an unknown number of nodes",
     ),
     "odd columns": (
         lambda: [*graph_classes(), ring(4, torch.tensor([1]), None, channels=3)],

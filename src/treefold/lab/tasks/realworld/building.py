@@ -49,7 +49,7 @@ class Built:
 
 
 def numbers_of_splits(splits: Sequence[str | None]) -> dict[str, list[int]]:
-    """The examples of each split by number, as each says itself, or dealt where they do not.
+    """The examples of each split by number, in the splits they name, or dealt at random.
 
     A split without examples is refused: the loaders read all three.
     """

@@ -107,7 +107,7 @@ def _classes(y: Tensor) -> Tensor:
             "or give --task regression"
         )
     if len(classes.unique()) < 2:
-        raise ValueError(f"y is {highest} everywhere; expected two classes or more to tell apart")
+        raise ValueError(f"y is {highest} everywhere; expected two classes or more")
     return classes
 
 
