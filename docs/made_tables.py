@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from made_sentences import REAL
+
 from treefold.lab.experiments.catalogue import find_experiment
 from treefold.lab.report.names import LEARNED, STYLES, style_of
 from treefold.lab.runs import Group, Run, Stat, num_steps
@@ -290,9 +292,6 @@ class MadeOrder(MadeTable):
         ]
 
 
-REAL = tuple(
-    name + edges for name in ("zinc", "molhiv", "mnist", "cifar10") for edges in ("", "-edges")
-)
 TABLES = {
     "second-minimum": MadeTable(("second-minimum",), accuracies),
     "second-minimum-lambda": MadeTable(("second-minimum-lambda",), generalisation),
