@@ -11,11 +11,11 @@ from importlib.util import find_spec
 
 import torch
 
-from benchmarks import cases, hub, living, multitask, realworld, sharded
+from benchmarks import cases, engine, hub, living, multitask, realworld, sharded
 from benchmarks.memory import printed_by
 from benchmarks.pages import HERE, made_by, page_path, table
 
-CASES = (*cases.CASES, *living.CASES)
+CASES = (*engine.CASES, *cases.CASES, *living.CASES)
 COLUMNS = ("what", "against", "ratio (quartiles)", "to reach", "reached", "note")
 
 
@@ -85,6 +85,7 @@ def main() -> None:
         "Two threads": rows_in_a_process(2),
         "Time and memory beside a hub": [hub_row()],
         "Memory of a stream": [living.stream_row()],
+        "Graphs that change": json.loads(printed_by("benchmarks.living", "--graphs")),
         "Folds in parts": sharded.rows(),
         "Training on graphs": [*realworld.rows(), *multitask.rows()],
     }

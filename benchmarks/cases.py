@@ -1,4 +1,4 @@
-"""What is measured: each case compares two ways of doing one thing, in one process."""
+"""Measured cases: each compares two ways of doing one thing, in one process."""
 
 import subprocess
 import sys
@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +17,7 @@ from torch_geometric.nn import aggr as pyg
 import treefold
 from benchmarks.timing import Ratio, ratio, timed
 from treefold import BinaryGRU, Groups, LCMAggregation, TableRows, TreePlan, plan_tree, tree_reduce
-from treefold.aggr import RaggedAggregation
+from treefold.aggr import MedianAggregation, QuantileAggregation
 from treefold.fold import PackedOrder
 
 WIDTH = 128
@@ -54,7 +56,7 @@ class Sets:
         """Sets of 1 to 16 rows."""
         return cls.draw(torch.randint(1, 17, (num_sets,)))
 
-    def training(self, aggregator: RaggedAggregation) -> Callable[[], None]:
+    def training(self, aggregator: nn.Module) -> Callable[[], None]:
         """A step of an aggregator as a layer calls it: shuffling, planning, there and back."""
         return self.step(
             lambda: aggregator(self.x, self.index, dim_size=len(self.grad)), aggregator
@@ -70,52 +72,6 @@ class Sets:
             function().backward(self.grad)
 
         return run
-
-
-def floor(num_rows: int, width: int = WIDTH) -> Callable[[], None]:
-    """Three multiplications per non-root row with the stacked weights, into given memory."""
-    weight, rows = torch.randn(6 * width, width), torch.randn(num_rows, width)
-    projected = torch.randn(num_rows, 6 * width)
-    to_rows, to_weight = torch.empty_like(rows), torch.empty_like(weight)
-
-    def run() -> None:
-        torch.mm(rows, weight.t(), out=projected)
-        torch.mm(projected, weight, out=to_rows)
-        torch.mm(projected.t(), rows, out=to_weight)
-
-    return run
-
-
-def fold_against_floor() -> Iterator[Result]:
-    for num_sets, most in ((512, 1.3), (32, 2.0)):
-        sets = Sets.small(num_sets)
-        ours = sets.training(LCMAggregation(WIDTH))
-        measured = ratio(ours, floor(2 * sets.plan.num_applications))
-        yield Result(
-            f"Binary-GRU, `aggregator(x, index)`, {num_sets} sets of 1..16",
-            "three bare multiplications per non-root row",
-            f"at most {most}x",
-            measured,
-            measured.median <= most,
-        )
-
-
-def fold_against_pyg() -> Iterator[Result]:
-    sets = Sets.small(512)
-    theirs = pyg.LCMAggregation(WIDTH, WIDTH, project=False)
-    ours = LCMAggregation.from_pyg(theirs)
-    balanced = LCMAggregation(WIDTH, ours.operator, shuffle=False)
-    measured = ratio(
-        sets.step(lambda: theirs(sets.x, sets.index, dim_size=len(sets.grad)), theirs),
-        sets.training(balanced),
-    )
-    yield Result(
-        "PyG LCMAggregation, 512 sets of 1..16",
-        "treefold LCMAggregation, plan and all",
-        "at least 2x",
-        measured,
-        measured.median >= 2,
-    )
 
 
 def shared_leaves() -> Iterator[Result]:
@@ -135,25 +91,6 @@ def shared_leaves() -> Iterator[Result]:
         "at least 1.5x",
         measured,
         measured.median >= 1.5,
-    )
-
-
-def half_precision() -> Iterator[Result]:
-    sets, aggregator = Sets.small(512), LCMAggregation(WIDTH)
-
-    def half() -> Tensor:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return aggregator(sets.x, sets.index)
-
-    measured = ratio(sets.training(aggregator), sets.step(half, aggregator))
-    has_instructions = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    yield Result(
-        "float32 multiplications",
-        "bfloat16 multiplications",
-        "at least 1.5x where there are bf16 instructions",
-        measured,
-        measured.median >= 1.5 or not has_instructions,
-        "" if has_instructions else "this machine has no bf16 instructions: not applicable",
     )
 
 
@@ -276,11 +213,43 @@ def small_fold_beside_others(num_times: int = 200) -> Iterator[Result]:
     )
 
 
+def quantiles_against_pyg() -> Iterator[Result]:
+    quartiles = [0.25, 0.5, 0.75]
+    modules = {
+        "MedianAggregation": (MedianAggregation(), pyg.MedianAggregation()),
+        "QuantileAggregation, three": (
+            QuantileAggregation(quartiles),
+            pyg.QuantileAggregation(quartiles),
+        ),
+    }
+    for (what, (ours, theirs)), sizes in product(
+        modules.items(), (torch.randint(1, 17, (512,)), torch.randint(1, 201, (64,)))
+    ):
+        sets = Sets.draw(sizes)
+        grad = torch.randn_like(theirs(sets.x, sets.index))
+
+        def step(module: nn.Module, sets: Sets = sets, grad: Tensor = grad) -> None:
+            sets.x.grad = None
+            module(sets.x, sets.index).backward(grad)
+
+        with torch.no_grad():
+            forward = ratio(
+                partial(theirs, sets.x, sets.index), partial(ours.forward, sets.x, sets.index)
+            )
+        measured = ratio(partial(step, theirs), partial(step, ours))
+        yield Result(
+            f"PyG {what}, {len(sizes)} sets of 1..{int(sizes.max())}",
+            "treefold's",
+            "at least 1.5x, forward alone too",
+            measured,
+            min(measured.median, forward.median) >= 1.5,
+            f"forward alone {forward}",
+        )
+
+
 CASES = (
-    fold_against_floor,
-    fold_against_pyg,
+    quantiles_against_pyg,
     shared_leaves,
-    half_precision,
     one_large_set,
     law_losses,
     planning,

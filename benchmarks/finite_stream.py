@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--elements", type=int, default=1_000_000_000)
     given = parser.parse_args()
     before, begin = peak_bytes(), time.perf_counter()
-    monoid, generator = FiniteMonoid.load(given.monoid), torch.Generator().manual_seed(0)
+    monoid, generator = FiniteMonoid.from_pretrained(given.monoid), torch.Generator().manual_seed(0)
     top = len(monoid.values)
     states = torch.zeros(given.keys, dtype=torch.int32)
     answers = torch.randint(0, top, (given.keys,), generator=generator, dtype=torch.int16)

@@ -21,7 +21,7 @@ from treefold.operators.gpu import triton_gates
 ARCHITECTURES = (80, 90)
 WIDTHS = (64, 128)
 FACTORS = ("projections", "grad_projections", "products", "grad_products", "out", "grad", "again")
-"""What is multiplied, and what comes of it, are of the type of factors."""
+"""The type of factors and products."""
 STATES = ("states", "grad_states", "bias")
 KERNELS: dict[str, Any] = {
     name: getattr(triton_gates, name)

@@ -21,7 +21,7 @@ from treefold.operators import OPERATORS
 from treefold.operators.gpu import choice, triton_gates
 
 OPERATOR_NAMES = ("binary-gru", "gated-selection")
-COLUMNS = ("operator", "gates", "levels", "forward", "backward")
+COLUMNS = ("operator", "levels", "forward", "backward")
 
 
 class Counted(TorchDispatchMode):
@@ -42,7 +42,7 @@ class Counted(TorchDispatchMode):
 
 
 def operations(
-    operator: Any, x: Tensor, plan: Any, in_triton: bool, rows: Tensor | None = None
+    operator: Any, x: Tensor, plan: Any, rows: Tensor | None = None
 ) -> tuple[list[str], list[str]]:
     """The names of operations forward and backward."""
     x = x.detach().requires_grad_()
@@ -51,10 +51,8 @@ def operations(
     def launched(kernel: Any, *_: Any, **__: Any) -> None:
         counted.names.append(kernel.fn.__name__)
 
-    gates = choice.gates_in_triton if in_triton else choice.gates_in_torch
-
-    def gates_for(name: str, device: Any, channels: int, kinds: Any, settings: Any) -> Any:
-        return gates(name, kinds, settings)
+    def gates_for(name: str, device: Any, channels: int, kinds: Any, settings: Any, _: Any) -> Any:
+        return choice.gates_in_triton(name, kinds, settings)
 
     with ExitStack() as patches:
         for module, name, value in (
@@ -79,13 +77,11 @@ def rows_of_table() -> Sequence[list[str]]:
     found = []
     for name in OPERATOR_NAMES:
         operator = OPERATORS[name](32)
-        for in_triton in (True, False):
-            for size in (16, 1000):
-                plan = plan_tree([size, 3, 1, 0] * 8)
-                x = torch.randn(plan.num_rows, 32)
-                counts = [str(len(each)) for each in operations(operator, x, plan, in_triton)]
-                gates = "Triton" if in_triton else "plain torch"
-                found.append([name, gates, str(plan.depth), *counts])
+        for size in (16, 1000):
+            plan = plan_tree([size, 3, 1, 0] * 8)
+            x = torch.randn(plan.num_rows, 32)
+            counts = [str(len(each)) for each in operations(operator, x, plan)]
+            found.append([name, str(plan.depth), *counts])
     return found
 
 

@@ -1,26 +1,44 @@
-"""Living sets: what an update and a stream cost beside folding everything again.
+"""Incremental sets and graphs: the cost of an update and of a stream, next to folding all again.
 
     python -m benchmarks.living
 
 streams 10 million rows in a process of its own and prints the seconds, and the bytes by which the
-peak memory rose.
+peak memory rose; with `--graphs` it prints rows about updates of a graph, and of three layers.
 """
 
+import json
+import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import torch
+from torch import Tensor, nn
+from torch_geometric.nn import SAGEConv
 
 from benchmarks.cases import WIDTH, Result
 from benchmarks.hub import Cost
 from benchmarks.memory import peak_bytes, printed_by
-from benchmarks.timing import ratio
-from treefold import BinaryGRU, FoldTree, StreamingFold, plan_tree, tree_reduce
+from benchmarks.timing import ratio, timed
+from treefold import (
+    BinaryGRU,
+    DynamicAggregation,
+    DynamicModel,
+    FoldTree,
+    LCMAggregation,
+    StreamingFold,
+    plan_tree,
+    reuse_plans,
+    tree_reduce,
+)
 from treefold.algebra import State, stack_size
 
 ELEMENTS, UPDATES = 1_000_000, 1_000
 STREAMED, STREAM_WIDTH, CHUNK = 10_000_000, 64, 1 << 16
 MEMORY = 300_000_000
+NODES, EDGES, GRAPH_WIDTH, CHANGES = 169_000, 1_200_000, 32, 100
+LEAST_PER_SECOND = {1: 2_000, 1_000: 200_000, 10_000: 500_000}
+"""By the number of edges that are added or removed at once."""
 
 
 class Counting:
@@ -110,6 +128,102 @@ def streaming_throughput() -> Iterator[Result]:
 CASES = (living_updates, streaming_throughput)
 
 
+def graph() -> tuple[Tensor, Tensor]:
+    """Features and directed edges, all drawn alike."""
+    torch.manual_seed(0)
+    return torch.randn(NODES, GRAPH_WIDTH), torch.randint(NODES, (2, EDGES))
+
+
+def update_rows() -> Iterator[list[str]]:
+    """Edges added and then removed, so many at once."""
+    dynamic = DynamicAggregation(BinaryGRU(GRAPH_WIDTH), *graph())
+    for batch, least in LEAST_PER_SECOND.items():
+        batches = torch.randint(NODES, (2, 20 * batch if batch > 1 else 500)).split(batch, 1)
+        for act in (dynamic.add_edges, dynamic.remove_edges) * 2:  # the first two warm up
+            for edges in batches:
+                act(edges)
+        seconds = [
+            timed(lambda act=act, batches=batches: [act(edges) for edges in batches])
+            for act in (dynamic.add_edges, dynamic.remove_edges)
+        ]
+        count = sum(edges.shape[1] for edges in batches)
+        rate = 2 * count / sum(seconds)
+        yield [
+            f"edges added and removed, {batch:,} at a time, {NODES:,} nodes, {EDGES:,} edges, "
+            f"width {GRAPH_WIDTH}, one thread",
+            "",
+            f"{rate:,.0f} per second",
+            f"at least {least:,}",
+            "yes" if rate >= least else "**no**",
+            f"added {count / seconds[0]:,.0f}, removed {count / seconds[1]:,.0f} per second",
+        ]
+
+
+def layers_with(op: object) -> list[nn.Module]:
+    """Three layers with the same operator."""
+    width = GRAPH_WIDTH
+    convs = (
+        SAGEConv(width, width, aggr=LCMAggregation(width, op, eval_bracketing="carry"))  # type: ignore[arg-type]
+        for _ in range(3)
+    )
+    return [module for conv in convs for module in (conv.eval(), nn.Tanh())]
+
+
+def changes(times: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Edges to add, and then to remove: half of the changes each."""
+    draw = torch.Generator().manual_seed(1)
+    for _ in range(times):
+        both = torch.randint(NODES, (2, CHANGES), generator=draw).chunk(2, 1)
+        yield both[0], both[1]
+
+
+@torch.no_grad()
+def layers_row(times: int = 5) -> list[str]:
+    """Batches of changes through three layers, against all computed again."""
+    op, (x, edges) = BinaryGRU(GRAPH_WIDTH), graph()
+    per_round = []
+    for each in (counting := Counting(op), op):
+        layers = layers_with(each)
+        model = DynamicModel(layers, x, edges)
+        counters = [layer.tree.op for layer in model._layers]
+        for counter in counters if each is counting else ():
+            counter.applications = 0
+        seconds = []
+        for number, (new, old) in enumerate(changes(times + 1)):
+            model.add_edges(old)  # to remove them with the clock running
+            if each is counting:
+                before = sum(counter.applications for counter in counters)
+            seconds.append(timed(partial(_changed, model, new, old)))
+            if each is counting and number:
+                per_round.append(sum(c.applications for c in counters) - before)
+    at_once = []
+    for _ in range(3):
+        with reuse_plans():
+            at_once.append(timed(lambda: _at_once(layers, x, edges)))
+    applications = 3 * (EDGES - int((torch.bincount(edges[1], minlength=NODES) > 0).sum()))
+    fewer = applications * times / sum(per_round)
+    faster = min(at_once) / (sum(seconds[1:]) / times)
+    return [
+        f"{CHANGES} edges changed below three layers (`SAGEConv`, Binary-GRU), one thread",
+        "all computed again",
+        f"{faster:,.0f}x the speed, {fewer:,.0f}x fewer applications",
+        "at least half of that share",
+        "yes" if 2 * faster >= fewer else "**no**",
+        f"{1e3 * sum(seconds[1:]) / times:.1f} ms against {min(at_once):.2f} s",
+    ]
+
+
+def _changed(model: DynamicModel, new: Tensor, old: Tensor) -> None:
+    model.add_edges(new)
+    model.remove_edges(old)
+
+
+def _at_once(layers: list[nn.Module], x: Tensor, edges: Tensor) -> Tensor:
+    for layer in layers:
+        x = layer(x, edges) if isinstance(layer, SAGEConv) else layer(x)
+    return x
+
+
 def measure() -> Cost:
     """Fold a stream of random rows, drawn chunk by chunk."""
     torch.manual_seed(0)
@@ -139,5 +253,9 @@ def stream_row() -> list[str]:
 
 
 if __name__ == "__main__":
-    cost = measure()
-    print(cost.seconds, cost.bytes)
+    torch.set_num_threads(1)
+    if "--graphs" in sys.argv:
+        print(json.dumps([*update_rows(), layers_row()], indent=1))
+    else:
+        cost = measure()
+        print(cost.seconds, cost.bytes)

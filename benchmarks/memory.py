@@ -10,7 +10,7 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_bytes() -> int:
-    """Of this process since it began: what `resource` says may be its parent's."""
+    """The peak of this process since it began; `resource` may report its parent's."""
     (line,) = [text for text in STATUS.read_text().splitlines() if text.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
 
@@ -24,11 +24,16 @@ def peak_of(work: Callable[[], object]) -> int:
 
 
 def printed_by(module: str, *arguments: str) -> str:
-    """What `python -m module arguments` prints, in a process that has done nothing else."""
-    command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
+    """The output of `python -m module arguments`, in a process that has done nothing else."""
+    return printed(["-m", module, *arguments])
+
+
+def printed(arguments: list[str]) -> str:
+    """The output of Python with these arguments."""
+    command = [sys.executable, "-W", "ignore", *arguments]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def peak_in_a_process(module: str, which: str, name: str) -> int:
-    """What `python -m module --peak which name` prints."""
+    """The output of `python -m module --peak which name`."""
     return int(json.loads(printed_by(module, "--peak", which, name)))

@@ -33,7 +33,7 @@ assert QUICK is not None
 
 @dataclass(frozen=True)
 class Case:
-    """Which batches an epoch has; without sizes, graphs of all sizes are trained on."""
+    """The batches of an epoch; without sizes, graphs of all sizes are trained on."""
 
     batch_size: int
     sizes: tuple[int, ...] | None = None
@@ -113,7 +113,7 @@ def row(name: str, rounds: int) -> list[str]:
 
 
 def epoch_size(data: GraphData, batches: Sequence[GraphData]) -> int:
-    """How many training graphs have the sizes of these batches."""
+    """The number of training graphs of the sizes of these batches."""
     return sum(int((data.sizes == batch.sizes[0]).sum()) for batch in batches)
 
 

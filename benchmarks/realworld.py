@@ -28,7 +28,7 @@ LAYERS, EDGE_CHANNELS, EPOCH = 4, 50, 10_000
 
 @dataclass(frozen=True)
 class Case:
-    """What is trained on what; `reach` is how many times faster it should be."""
+    """A network and its data; `reach` is the ratio it should be faster by."""
 
     width: int
     towers: int

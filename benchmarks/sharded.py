@@ -69,7 +69,7 @@ def fold_as_rank(rank: int, world_size: int, num_rows: int, folder: str) -> None
 
 
 def seconds_and_state(world_size: int, num_rows: int) -> tuple[list[float], Tensor]:
-    """Of the slowest process in the best round: by the clock, and of its processor."""
+    """Seconds of the slowest process in the best round: by the clock, and of its processor."""
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(fold_as_rank, (world_size, num_rows, folder), world_size)
         found = [torch.load(f"{folder}/{rank}.pt") for rank in range(world_size)]
@@ -205,7 +205,7 @@ def training_by_neighbours(num_nodes: int, num_edges: int, steps: int = 20) -> l
 
 
 def pygs_attempt(groups: Groups) -> str:
-    """What PyG's aggregation makes of these groups; its messages take no memory here."""
+    """The answers of PyG's aggregation for these groups; its messages take no memory here."""
     padded = groups.num_groups * groups.max_size * WIDTH * 4
     if padded < 1 << 40:  # a smaller one might be granted, and then take all memory there is
         return f"PyG's `LCMAggregation` would pad to {padded / 2**30:.1f} GiB; not tried"

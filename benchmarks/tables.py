@@ -1,217 +1,241 @@
-"""`python -m benchmarks.tables`: what a table costs on Ray, per core, and the page of it.
+"""`python -m benchmarks.tables`: what folds of tables cost, as ratios, and the page of them.
 
-Three prices: folding rows to partial states, taking in a partial state, and moving states to where
-their key is merged. Those on Ray are slopes, what more states take longer, so that starting workers
-is not in them. Needs the extra `ray`.
+`--only NAME` prints one row and writes no page. Needs the extra `ray`, two cores and 8 GB of disk.
 """
 
 import argparse
+import json
+import os
+import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
-import ray
 import torch
-from torch import nn
-from treefold.distributed.parquet import merged_by_key
-from treefold.distributed.partial_fold import ROWS_AT_ONCE, PartialFold
-from treefold.distributed.schema import STATE
+from torch import Tensor
 
+from benchmarks.memory import peak_bytes, printed_by
 from benchmarks.pages import made_by, page_path, table
-from benchmarks.timing import timed
-from treefold import BinaryGRU
+from benchmarks.timing import Action, Ratio, timed
+from treefold import GatedSelection, Groups
 from treefold.atomic import write_atomically
-from treefold.distributed import ModelFold, on_ray
-from treefold.distributed.source import find_source
+from treefold.distributed import ModelFold, fold_table
+from treefold.distributed.merging import merge, ranges_of
+from treefold.distributed.partial import Partial
 
-WIDTH, NUM_VALUES, DIGITS = 128, 256, 8
-KEY, COLUMN = "key", "x"
-PARTITIONS = 4
-GATHERED = "shuffle_input_batch_bytes"
-"""Ray's setting: blocks are gathered up to so many bytes."""
+WIDTH, NUM_VALUES = 128, 256
+ROWS, KEYS = 2_000_000, 20_000
+MANY_ROWS, MANY_KEYS, BUDGET = 20_000_000, 5_000_000, 2 << 30
+MERGED_BLOCKS = 31
+MOST_MEMORY = 1e9
+AT_ONCE = 4096
+"""Rows of one multiplication of the floor: what it needs stays in the cache."""
 
-Work = Callable[[int], object]
-"""Something done with so many blocks."""
+ROUNDS = 3
 
+_SIZES = ((AT_ONCE, WIDTH), (WIDTH, 3 * WIDTH), (WIDTH, 2 * WIDTH))
 
-@dataclass(frozen=True)
-class Costs:
-    """Prices measured on one core, to calculate larger tables with."""
-
-    rows_per_second: float
-    """Rows folded to partial states."""
-    seconds_per_merge: float
-    """Time to take in one partial state of one key, all of the engine's work included."""
-    bytes_per_second: float
-    """Shuffled states, per worker."""
+Row = list[str]
 
 
-def state_bytes(channels: int) -> float:
-    """Bytes of a partial state: float32, with its key and count."""
-    return 4.0 * channels + 24
-
-
-def untrained(width: int = WIDTH) -> ModelFold:
-    """Binary-GRU as it was drawn: what it answers does not change what it costs."""
+def model() -> ModelFold:
+    """Gated selection as it was drawn: what it answers does not change what it costs."""
     torch.manual_seed(0)
-    states = torch.randn(NUM_VALUES, width)
-    return ModelFold(BinaryGRU(width), states, nn.Linear(width, DIGITS))
+    return ModelFold(GatedSelection(WIDTH).eval(), torch.randn(NUM_VALUES, WIDTH))
 
 
-def rows_per_second(
-    fold: ModelFold, num_rows: int = 4 * ROWS_AT_ONCE, num_keys: int = 100
-) -> float:
-    """Rows of a Parquet file folded to partial states, by the processor's time of one core."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.parquet"
-        draw = torch.Generator().manual_seed(0)
-        keys = torch.randint(num_keys, (num_rows,), generator=draw)
-        values = torch.randint(fold.num_values, (num_rows,), generator=draw)
-        pq.write_table(pa.table({KEY: keys.numpy(), COLUMN: values.numpy()}), path)
-        pieces = pa.Table.from_pylist(find_source(path, KEY, COLUMN, fold).pieces)
-        partial = PartialFold(fold, KEY, COLUMN)
-        next(partial(pieces))  # first calls load libraries and compile
-        return num_rows / timed(lambda: list(partial(pieces)), time.process_time)
+def drawn(num_rows: int, num_keys: int) -> tuple[Tensor, Tensor]:
+    """The key and the value of each row."""
+    draw = torch.Generator().manual_seed(0)
+    keys = torch.randint(num_keys, (num_rows,), generator=draw)
+    return keys, torch.randint(NUM_VALUES, (num_rows,), generator=draw)
 
 
-def partial_states(fold: ModelFold, num_blocks: int, num_keys: int) -> Any:
-    """A dataset of blocks as workers leave them: a partial state of every key in each."""
-    rows = pa.record_batch({KEY: range(num_keys), COLUMN: [0] * num_keys})
-    block = PartialFold(fold, KEY, COLUMN).folded(rows, file="", first_row=0)
-    return ray.data.from_arrow([block] * num_blocks)
+def written(folder: Path, num_rows: int, num_keys: int) -> Path:
+    """A Parquet file of such rows."""
+    keys, values = drawn(num_rows, num_keys)
+    path = folder / f"{num_rows}.parquet"
+    pq.write_table(pa.table({"key": keys.numpy(), "x": values.numpy()}), path)
+    return path
 
 
-def merge(fold: ModelFold, num_blocks: int, num_keys: int) -> dict[Any, list[float]]:
-    """The states of all keys, each merged from one partial state of every block."""
-    with blocks_apart():
-        merged = merged_by_key(partial_states(fold, num_blocks, num_keys), fold, KEY, PARTITIONS)
-        return {key: state for batch in batches(merged) for key, state in columns(batch)}
+def floor(applications: int, distinct_arguments: int) -> Callable[[], None]:
+    """The multiplications of so many applications, into given memory.
+
+    Each is 3 width² for its gates; and 2 width² for an argument, unless it repeats.
+    """
+    rows, gates, hidden = (torch.randn(*size) for size in _SIZES)
+    to_gates, to_hidden = torch.empty(AT_ONCE, 3 * WIDTH), torch.empty(AT_ONCE, 2 * WIDTH)
+
+    def run() -> None:
+        for _ in range(applications // AT_ONCE):
+            torch.mm(rows, gates, out=to_gates)
+        for _ in range(distinct_arguments // AT_ONCE):
+            torch.mm(rows, hidden, out=to_hidden)
+
+    return run
+
+
+def embedded(source: Path, memory: int = 1 << 30, address: str | None = None) -> None:
+    """Fold a table to one next to it."""
+    out, options = source.with_suffix(".out"), {"memory": memory, "address": address}
+    found = fold_table(model(), source, out, key="key", on="x", overwrite=True, **options)
+    if found.num_rows != pq.read_metadata(source).num_rows:
+        raise RuntimeError(f"{found.num_rows:,} rows were folded; expected all of {source}")
+
+
+def ratio(above: Action, below: Action) -> Ratio:
+    """Of two times, measured in turn, after each was done once."""
+    above(), below()
+    return Ratio.of([(timed(above), timed(below)) for _ in range(ROUNDS)])
+
+
+def in_memory_row(folder: Path) -> Row:
+    """The fold of all rows at once, against its multiplications."""
+    fold, (keys, values) = model(), drawn(ROWS, KEYS)
+    measured = ratio(
+        lambda: fold.fold(values, Groups.from_index(keys, KEYS)),
+        floor(ROWS - KEYS, ROWS - 2 * KEYS),
+    )
+    what = f"fold of {ROWS:,} rows of {KEYS:,} keys in memory, sorting and planning included"
+    return _row(what, "its counted multiplications", measured, 2.0)
+
+
+def embedded_row(folder: Path) -> Row:
+    """The embedded fold of the table, against the fold in memory; its peak of memory."""
+    source, fold, (keys, values) = written(folder, ROWS, KEYS), model(), drawn(ROWS, KEYS)
+    measured = ratio(
+        lambda: embedded(source),
+        lambda: fold.fold(values, Groups.from_index(keys, KEYS)),
+    )
+    _, peak = json.loads(printed_by("benchmarks.tables", "--fold", str(source), str(1 << 30)))
+    note = f"peak memory {peak / 1e6:,.0f} MB, of at most {MOST_MEMORY / 1e6:,.0f}"
+    row = _row(f"embedded fold of a table of {ROWS:,} rows", "that fold", measured, 1.5, note)
+    return row if peak <= MOST_MEMORY else [*row[:4], "**no**", row[5]]
+
+
+def many_keys_row(folder: Path) -> Row:
+    """The time of a row among many keys, against that in the smaller table."""
+    small, large = written(folder, ROWS, KEYS), written(folder, MANY_ROWS, MANY_KEYS)
+    times = []
+    for source in (small, large):
+        found = json.loads(printed_by("benchmarks.tables", "--fold", str(source), str(BUDGET)))
+        times.append(found)
+    (seconds, _), (longer, peak) = times
+    rates = ROWS / seconds, MANY_ROWS / longer
+    note = (
+        f"{rates[1]:,.0f} rows per second, {longer:.0f} s; budget {BUDGET >> 30} GB, "
+        f"peak memory of the process {peak / 1e9:.1f} GB"
+    )
+    what = f"a row of {MANY_ROWS:,}, of {MANY_KEYS:,} keys, embedded"
+    per_row = Ratio.of([(1 / rates[1], 1 / rates[0])])
+    return _row(what, f"a row of {ROWS:,}", per_row, 2.0, note)
+
+
+def ray_row(folder: Path) -> Row:
+    """Two nodes of Ray on this machine, one core each, against the embedded fold."""
+    source = written(folder, ROWS, KEYS)
+    with _two_nodes() as address:
+        embedded(source, address=address)  # workers start and import torch
+        measured = ratio(
+            lambda: embedded(source, address=address),
+            lambda: embedded(source),
+        )
+    what = f"{ROWS:,} rows on two local Ray nodes of one core, their start apart"
+    return _row(what, "embedded, on two cores", measured, 3.0)
+
+
+def merging_row(folder: Path) -> Row:
+    """Partial states of all keys, merged on one thread, against their multiplications."""
+    torch.set_num_threads(1)
+    fold, states = model(), torch.randn(KEYS, WIDTH)
+    partials = [_partial(states) for _ in range(MERGED_BLOCKS)]
+    measured = ratio(
+        lambda: [merge(fold, parts) for parts in ranges_of(partials)],
+        floor(KEYS * (MERGED_BLOCKS - 1), 2 * KEYS * (MERGED_BLOCKS - 1)),
+    )
+    each = measured.seconds[0] / (KEYS * MERGED_BLOCKS)
+    what = f"merging {MERGED_BLOCKS} partial states of each of {KEYS:,} keys, one thread"
+    note = f"{each * 1e6:.1f} µs per state"
+    return _row(what, "its counted multiplications", measured, 2.0, note)
+
+
+ROWS_OF_PAGE = (in_memory_row, embedded_row, many_keys_row, ray_row, merging_row)
+
+
+def _partial(states: Tensor) -> Partial:
+    column = pa.FixedSizeListArray.from_arrays(pa.array(states.flatten().numpy()), WIDTH)
+    keys, ones = pa.array(range(KEYS)), torch.ones(KEYS, dtype=torch.int64).numpy()
+    none = pa.table({"key": keys[:0], "value": pa.array([], pa.int64())})
+    bad = {"file": pa.array([""]).dictionary_encode(), "row": [0], "problem": ["null"]}
+    listed = pa.table({"key": keys[:1], **bad})
+    problem = listed["problem"].combine_chunks().dictionary_encode()
+    listed = listed.set_column(3, "problem", problem).slice(0, 0)
+    return Partial(none, pa.table({"key": keys, "value": column, "count": ones}), listed)
+
+
+def _row(what: str, against: str, measured: Ratio, most: float, note: str = "") -> Row:
+    seconds = ", ".join(f"{each:.3g}" for each in measured.seconds)
+    note = note or f"seconds: {seconds}"
+    verdict = "yes" if measured.median <= most else "**no**"
+    return [what, against, str(measured), f"at most {most:g}x", verdict, note]
 
 
 @contextmanager
-def blocks_apart() -> Iterator[None]:
-    """Inside, states of one key meet after the shuffle, as those of different machines do.
+def _two_nodes() -> Iterator[str]:
+    """A cluster whose head and second node have one core each; its address."""
+    os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    os.environ |= {"RAY_idle_worker_killing_time_threshold_ms": "600000"}
+    from ray.cluster_utils import Cluster  # noqa: PLC0415 (only now: Ray reads the environment)
 
-    Ray gathers small blocks of a machine into one task, where states of a key are folded together
-    for a tenth of the price.
-    """
-    context = ray.data.DataContext.get_current()
-    before = getattr(context, GATHERED, None)
-    if before is None:  # a Ray that does not gather
-        yield
-        return
-    setattr(context, GATHERED, 0)
+    node = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 500 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     try:
-        yield
+        cluster.add_node(**node)
+        yield cluster.address
     finally:
-        setattr(context, GATHERED, before)
+        cluster.shutdown()
 
 
-def shuffle(fold: ModelFold, num_blocks: int, num_keys: int) -> int:
-    """Bring partial states to where their key is, and do nothing with them; how many there were."""
-    moved = partial_states(fold, num_blocks, num_keys).repartition(PARTITIONS, keys=[KEY])
-    return sum(batch.num_rows for batch in batches(moved))
-
-
-def batches(dataset: Any) -> Iterator[pa.Table]:
-    yield from dataset.iter_batches(batch_size=None, batch_format="pyarrow")
-
-
-def columns(batch: pa.Table) -> Iterator[tuple[Any, list[float]]]:
-    return zip(batch[KEY].to_pylist(), batch[STATE].to_pylist(), strict=True)
-
-
-def seconds_per_merge(fold: ModelFold, few: int = 5, many: int = 45, num_keys: int = 100) -> float:
-    """For one partial state of one key: the processor's time of all processes of Ray."""
-    work = slope(lambda blocks: merge(fold, blocks, num_keys), few, many, processor_seconds)
-    return work / num_keys
-
-
-def bytes_per_second(fold: ModelFold, few: int = 5, many: int = 45, num_keys: int = 4_000) -> float:
-    """Of shuffled states, by the clock, for each core that Ray may use."""
-    work = slope(lambda blocks: shuffle(fold, blocks, num_keys), few, many, time.perf_counter)
-    return num_keys * state_bytes(fold.channels) / work / ray.cluster_resources()["CPU"]
-
-
-def slope(work: Work, few: int, many: int, clock: Callable[[], float]) -> float:
-    """Seconds for one block more."""
-    work(few)  # workers start
-    fewer, more = (timed(lambda blocks=blocks: work(blocks), clock) for blocks in (few, many))
-    if more <= fewer:
-        raise RuntimeError(
-            f"{many} blocks took {more:.2f} s and {few} took {fewer:.2f} s: other work is in the "
-            "way; run it again while nothing else runs"
-        )
-    return (more - fewer) / (many - few)
-
-
-def processor_seconds() -> float:
-    """Of this process and all it has started, those that have ended included."""
-    here = psutil.Process()
-    times = [process_seconds(process) for process in (here, *here.children(recursive=True))]
-    return sum(times)
-
-
-def process_seconds(process: psutil.Process) -> float:
-    try:
-        spent = process.cpu_times()
-    except psutil.NoSuchProcess:  # its time is its parent's now
-        return 0.0
-    return float(spent.user + spent.system + spent.children_user + spent.children_system)
-
-
-def measure() -> Costs:
-    torch.set_num_threads(1)
-    fold = untrained()
-    rate = rows_per_second(fold)
-    with on_ray(progress=False):
-        return Costs(rate, seconds_per_merge(fold), bytes_per_second(fold))
-
-
-def rows(costs: Costs) -> list[list[str]]:
-    """Two digits each: they are prices to calculate with."""
-    fast, shuffled = (f"{float(f'{rate:.2g}'):,.0f}" for rate in costs_per_second(costs))
-    return [
-        ["fold rows of one integer column to partial states", f"{fast} rows a second"],
-        [
-            "take in one partial state of one key, with all that Ray does for it",
-            f"{float(f'{costs.seconds_per_merge * 1e3:.2g}'):g} ms",
-        ],
-        ["shuffle states, Ray on one machine", f"{shuffled} MB a second and core"],
-    ]
-
-
-def costs_per_second(costs: Costs) -> tuple[float, float]:
-    return costs.rows_per_second, costs.bytes_per_second / 1e6
-
-
-def page(costs: Costs) -> str:
+def page(rows: list[Row]) -> str:
+    columns = ("what", "against", "ratio (quartiles)", "to reach", "reached", "note")
     lines = [
-        "# What a table costs on Ray, per core",
+        "# Folds of tables, as ratios",
         "",
-        made_by("python -m benchmarks.tables", "torch", "ray"),
+        made_by("python -m benchmarks.tables", "torch", "pyarrow", "ray"),
         "",
-        f"Width {WIDTH}, float32. Processor's time for the fold and the merge, the clock's for the "
-        "shuffle: that is too slow where other work runs beside it. The states of a key meet after "
-        "the shuffle; those that Ray gathers into one task before it cost less.",
+        f"Gated selection, width {WIDTH}, float32, rows are integers below {NUM_VALUES}; two "
+        "threads unless a row says otherwise. An application counts as 3 width² multiplications "
+        "for its gates, and 2 width² for each of its arguments that is no integer of the table; "
+        "these are done in turn with the fold, on the same threads, as bare products of matrices.",
         "",
-        *table(("what", "measured"), rows(costs)),
+        *table(columns, rows),
     ]
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    path, text = page_path("tables"), page(measure())
-    write_atomically(path, text.encode())
-    print(text)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=[each.__name__ for each in ROWS_OF_PAGE])
+    parser.add_argument("--fold", nargs=2, metavar=("TABLE", "MEMORY"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.fold:
+        source, memory = arguments.fold
+        seconds = timed(lambda: embedded(Path(source), int(memory)))
+        print(json.dumps([seconds, peak_bytes()]))
+        return
+    rows = []
+    for each in ROWS_OF_PAGE:
+        if arguments.only in (None, each.__name__):
+            torch.set_num_threads(2)
+            with tempfile.TemporaryDirectory() as folder:
+                rows.append(each(Path(folder)))
+            print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
+    if not arguments.only:
+        write_atomically(page_path("tables"), page(rows).encode())
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def ratio_over(
     denominator: Callable[[Item], object],
     rounds: int,
 ) -> Ratio:
-    """Of the processor's times for all items together, each item timed for both in turn.
+    """The ratio of processor times for all items together, each item timed for both in turn.
 
     What takes minutes meets other work on any machine; the processor's time changes little by it,
     and is the clock's where one thread works alone.

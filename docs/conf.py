@@ -1,4 +1,4 @@
-"""How the site is built: no network, every warning an error. `make docs`."""
+"""Settings of the site: no network, every warning an error. `make docs`."""
 
 import sys
 from pathlib import Path
@@ -47,5 +47,6 @@ nitpick_ignore_regex = [
     ("py:.*", r"(Tensor|Tree|P|optional|TaskRunner|((list\[)?dict|tuple)\[str)"),
     # Inner types, which nobody makes by hand.
     ("py:.*", r"treefold\.(checkpoints\.Checkpoint|distributed\.\w+\.(Chunk|Targets))"),
+    ("py:.*", r"treefold\.(saving\.Saved|fold\.plan\.TreeTables)|(treefold\..*)?LawWeights"),
     ("py:.*", r"treefold\.lab\..*"),
 ]

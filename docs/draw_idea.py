@@ -46,7 +46,7 @@ def bracket_tree(leaves: list[str]):
 
 
 def height(tree) -> int:
-    """How many applications stand between the furthest leaf and the answer."""
+    """The number of applications between the furthest leaf and the answer."""
     return 0 if isinstance(tree, str) else 1 + max(map(height, tree))
 
 
@@ -97,7 +97,7 @@ def tree_figure() -> Figure:
 
 
 def bracketing_figure() -> Figure:
-    """What associativity buys: one answer from many brackets."""
+    """The gain of associativity: one answer from many brackets."""
     x = leaves(6)
     stream = ((bracket_tree(x[:4]), x[4]), x[5])
     shards = (bracket_tree(x[:2]), bracket_tree(x[2:]))
@@ -106,7 +106,7 @@ def bracketing_figure() -> Figure:
 
 
 def moved(aggregator: Callable[..., torch.Tensor], mine: torch.Tensor, other: int) -> float:
-    """How far the answer for `mine` moves when a set of `other` elements joins the batch."""
+    """The movement of the answer for `mine` when a set of `other` elements joins the batch."""
     theirs = torch.randn(other, mine.shape[1], generator=torch.Generator().manual_seed(other))
     alone = aggregator(mine, torch.zeros(len(mine), dtype=torch.int64))
     index = torch.tensor([0] * len(mine) + [1] * other)

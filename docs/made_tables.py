@@ -3,12 +3,15 @@
 A row is a group of runs that differ in their seeds alone.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from made_sentences import REAL
+
 from treefold.lab.experiments.catalogue import find_experiment
-from treefold.lab.report.names import LEARNED, style_of
+from treefold.lab.report.names import LEARNED, STYLES, style_of
 from treefold.lab.runs import Group, Run, Stat, num_steps
 from treefold.lab.tasks.multitask.targets import TRAIN_SIZES
 
@@ -26,6 +29,8 @@ class MadeTable:
     columns: Callable[[Sequence[Group]], Columns]
     timed: bool = False
     """True if it shows times: then it is one table for each machine, by name."""
+    head: str = "aggregator"
+    """The head of the first column, of rows."""
 
     def lines(self, groups: Sequence[Group], address: Address) -> list[str]:
         """The table in Markdown, each row with a link to its records."""
@@ -41,7 +46,7 @@ class MadeTable:
 
     def _table(self, groups: Sequence[Group], address: Address) -> list[str]:
         columns = self.columns(groups)
-        heads = ["aggregator", *(head for head, _ in columns)]
+        heads = [self.head, *(head for head, _ in columns)]
         found = [_line(heads), "|---" * len(heads) + "|"]
         for group in groups:
             name = f"[`{group.row}`]({address(group)})"
@@ -143,6 +148,35 @@ def by_task(groups: Sequence[Group]) -> Columns:
     return [("task", lambda group: group.experiment), *accuracies, ("epochs", epochs)]
 
 
+def certificates(groups: Sequence[Group]) -> Columns:
+    """Tree certificates that hold, the states in them, and accuracies on the largest sets."""
+
+    def proofs(group: Group) -> list[dict[str, Any]]:
+        files = [run.folder / "certificate-tree.json" for run in group.finished]
+        return [json.loads(file.read_text()) for file in files if file.exists()]
+
+    def holding(group: Group) -> str:
+        return f"{sum(proof['holds'] for proof in proofs(group))} of {len(group.finished)}"
+
+    def counted(name: str) -> Callable[[Group], str]:
+        def cell(group: Group) -> str:
+            found = sorted({proof[name] for proof in proofs(group)})
+            return (
+                "..".join(f"{count:,}" for count in dict.fromkeys(found[:1] + found[-1:])) or NONE
+            )
+
+        return cell
+
+    sizes = {"200": UNIFORM["200"], "balanced 1,000": BALANCED["balanced 1,000"]}
+    return [
+        ("tree certificates", holding),
+        ("states", counted("elements")),
+        ("needed", counted("classes")),
+        *((head, ours(metric, 3)) for head, metric in sizes.items()),
+        ("epochs", epochs),
+    ]
+
+
 def seconds(groups: Sequence[Group]) -> Columns:
     """Seconds per epoch by the size of sets."""
 
@@ -207,6 +241,40 @@ def real_scores(groups: Sequence[Group]) -> Columns:
     ]
 
 
+class MadeChoice(MadeTable):
+    """An aggregator a row, a question a column: what was measured of it."""
+
+    def lines(self, groups: Sequence[Group], address: Address) -> list[str]:
+        """The table in Markdown; networks around one aggregator stand for it."""
+        found: dict[str, dict[str, str]] = {}
+        for group in groups:
+            for head, (experiment, variant, metric, digits) in QUESTIONS.items():
+                if (group.experiment, group.variant) == (experiment, variant):
+                    row = {"pna-16": "pna"}.get(group.row, group.row.removeprefix("mpnn-"))
+                    if score := group.metric(metric):
+                        words = f"{score.mean:.{digits}f}".replace("−", "-")
+                        found.setdefault(row, {}).setdefault(head, f"[{words}]({address(group)})")
+        rows = [row for row in STYLES if len(found.get(row, {})) > 1]
+        lines = [_line(["aggregator", *QUESTIONS]), "|---" * (len(QUESTIONS) + 1) + "|"]
+        return lines + [
+            _line([f"`{row}`", *(found[row].get(head, NONE) for head in QUESTIONS)]) for row in rows
+        ]
+
+
+QUESTIONS = {
+    "second smallest, sets of 200 (accuracy)": ("second-minimum", "standard", "accuracy@200", 3),
+    "sets of 1,000, all answers as likely": (
+        *("second-minimum", "standard", "accuracy@balanced-1000", 3),
+    ),
+    "six properties of random graphs (log₁₀ error)": (
+        *("multi-task", "quick", "log10_mse@average", 2),
+    ),
+    "ZINC with edges (error)": ("zinc-edges", "quick", "mae@test", 3),
+    "MolHIV (ROC-AUC)": ("molhiv", "quick", "roc-auc@test", 3),
+    "seconds per epoch, sets of 200": ("set-speed", "paper", "seconds_per_epoch@200", 0),
+}
+
+
 class MadeOrder(MadeTable):
     """A sentence: for how many pairs every learned aggregator is below every single fixed one."""
 
@@ -224,9 +292,6 @@ class MadeOrder(MadeTable):
         ]
 
 
-REAL = tuple(
-    name + edges for name in ("zinc", "molhiv", "mnist", "cifar10") for edges in ("", "-edges")
-)
 TABLES = {
     "second-minimum": MadeTable(("second-minimum",), accuracies),
     "second-minimum-lambda": MadeTable(("second-minimum-lambda",), generalisation),
@@ -237,5 +302,10 @@ TABLES = {
     "multi-task": MadeTable(("multi-task",), errors),
     "multi-task by size": MadeTable(("multi-task",), ratios),
     "real graphs": MadeTable(REAL, real_scores),
+    "finite": MadeTable(("finite",), certificates, head="task"),
+    "finite ideas": MadeTable(("finite-ideas",), certificates, head="row"),
+    "choice": MadeChoice(
+        ("second-minimum", "multi-task", "zinc-edges", "molhiv", "set-speed"), errors
+    ),
     "order": MadeOrder(("multi-task",), errors),
 }

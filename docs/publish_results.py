@@ -25,7 +25,8 @@ from treefold.lab.runs import Group, load_groups
 
 ROOT = Path(__file__).parent.parent
 RESULTS, REPORT = ROOT / "results", ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "generalising.md")
+MADE_IN = ("results", "generalising", "finite", "which-aggregator")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in MADE_IN))
 MADE = re.compile(r"(<!-- made: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 ALONE = (  # in a file, a figure brings its colours itself
     "<style>svg{color:#333;--faint:#ddd}text{font-family:system-ui,sans-serif!important}"
@@ -88,9 +89,8 @@ def tables_of(section: Section, title: str = "") -> Iterator[tuple[str, Table]]:
 
 def table_lines(table: Table) -> Iterator[str]:
     """A table in Markdown, with what it says under it."""
-    heads = [", ".join(filter(None, (column.over, column.head))) for column in table.columns]
-    yield f"| {' | '.join(heads)} |"
-    yield "|---" * len(heads) + "|"
+    yield f"| {' | '.join(table.columns)} |"
+    yield "|---" * len(table.columns) + "|"
     for row in table.rows():
         yield f"| {' | '.join(map(cell, row))} |"
     yield from ("", table.note)

@@ -7,7 +7,7 @@ import treefold
 
 
 def largest_change(aggregator: torch.nn.Module, sizes: tuple[int, int], channels: int) -> float:
-    """How far the answer for the first set moves when the second joins the batch."""
+    """The distance by which the answer for the first set moves when the second joins the batch."""
     mine, theirs = torch.randn(sizes[0], channels), torch.randn(sizes[1], channels)
     alone = aggregator(mine, torch.zeros(sizes[0], dtype=torch.int64))
     index = torch.tensor([0] * sizes[0] + [1] * sizes[1])

@@ -1,8 +1,7 @@
-"""A server on this machine that speaks TLS and misbehaves as told."""
+"""A server on this machine that speaks TLS and misbehaves as it is asked to."""
 
 import ssl
 import threading
-import time
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -82,18 +81,5 @@ def half_chunked(content):
     def answer(handler):
         handler.start(Transfer_Encoding="chunked")
         handler.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
-
-    return answer
-
-
-def dripping(seconds, stop):
-    """Send a byte, wait, and so on."""
-
-    def answer(handler):
-        handler.start(Content_Length=1000)
-        while not stop.is_set():
-            handler.wfile.write(b"x")
-            handler.wfile.flush()
-            time.sleep(seconds)
 
     return answer

@@ -1,4 +1,4 @@
-"""Rooms from left to right: imports point one way, and through the door of a package."""
+"""Packages from left to right: imports point one way, and through doors."""
 
 import ast
 import re
@@ -13,9 +13,9 @@ import treefold
 
 ROOT = Path(treefold.__file__).parent
 
-SINGLE = {"names", "shapes", "cores", "atomic", "plain", "checkpoints"}
-"""Files next to the rooms, which any room may use."""
-ROOMS = ("algebra", "fold", "operators", "aggr", "incremental", "distributed", "finite")
+SINGLE = {"names", "shapes", "cores", "atomic", "plain", "checkpoints", "saving"}
+"""Files next to the packages, which any package may use."""
+LIBRARY = ("algebra", "fold", "operators", "aggr", "incremental", "distributed", "finite")
 LAB = ("lab.runs", "lab.tasks", "lab.networks", "lab.experiments", "lab.report", "lab.cli")
 
 MAY_IMPORT = {
@@ -25,11 +25,12 @@ MAY_IMPORT = {
     "atomic": set(),
     "plain": set(),
     "checkpoints": {"torch", "safetensors", "atomic", "plain"},
+    "saving": {"torch", "huggingface_hub", "atomic", "plain", "checkpoints"},
     "algebra": {"torch"},
     "fold": {"torch", "algebra"},
     "operators": {"torch", "triton", "filelock", "algebra", "fold"},
     "aggr": {"torch", "torch_geometric", "algebra", "fold", "operators"},
-    "incremental": {"torch", "algebra", "fold", "operators", "aggr"},
+    "incremental": {"torch", "torch_geometric", "algebra", "fold", "operators", "aggr"},
     "distributed": {
         *{"torch", "numpy", "torch_geometric", "pyarrow", "ray"},
         *{"algebra", "fold", "operators", "aggr", "incremental"},
@@ -55,22 +56,22 @@ MAY_IMPORT = {
         *{"jinja2", "matplotlib", "rich", "lab.runs", "lab.tasks", "lab.experiments"},
     },
     "lab.cli": {
-        *{"torch", "cyclopts", "rich", "submitit", *ROOMS},
+        *{"torch", "cyclopts", "rich", "submitit", *LIBRARY},
         *{"lab.tasks", "lab.runs", "lab.networks", "lab.experiments", "lab.report"},
     },
 }
-"""Earlier rooms and foreign packages, by later rooms; what is not named is not to be imported."""
+"""Earlier and foreign packages that each package may import, and no others."""
 
 FILES = sorted(
     path.relative_to(ROOT)
     for path in ROOT.rglob("*.py")
     if path.relative_to(ROOT) != Path("__init__.py")
 )
-DOORS = {*ROOMS, *LAB}
+DOORS = {*LIBRARY, *LAB}
 
 
-def room_of(parts: Iterable[str]) -> str:
-    """The room of a file or module below treefold: `algebra` of `algebra.laws`; `lab.runs`."""
+def package_of(parts: Iterable[str]) -> str:
+    """The package of a file or module below treefold: `algebra` of `algebra.laws`; `lab.runs`."""
     parts = [part.removesuffix(".py") for part in parts]
     return ".".join(parts[: 2 if parts[0] == "lab" else 1])
 
@@ -83,7 +84,7 @@ def imported_modules(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import; name the module in full"
-            whole = node.module == "treefold"  # `from treefold import algebra` imports a room
+            whole = node.module == "treefold"  # `from treefold import algebra` imports a package
             found |= {f"treefold.{a.name}" for a in node.names} if whole else {node.module or ""}
     return found
 
@@ -91,47 +92,51 @@ def imported_modules(path: Path) -> set[str]:
 def origin(module: str) -> str:
     """`algebra` of `treefold.algebra.laws`, `torch` of `torch.nn`."""
     first, *rest = module.split(".")
-    return room_of(rest) if first == "treefold" and rest else first
+    return package_of(rest) if first == "treefold" and rest else first
 
 
-def forbidden(path: Path, room: str) -> set[str]:
-    """What a file imports and a file of its room may not."""
-    allowed = MAY_IMPORT[room] | {room} | SINGLE | set(sys.stdlib_module_names) | {"lazy_loader"}
+def forbidden(path: Path, package: str) -> set[str]:
+    """The imports of a file that its package may not have."""
+    allowed = (
+        MAY_IMPORT[package] | {package} | SINGLE | set(sys.stdlib_module_names) | {"lazy_loader"}
+    )
     return {origin(module) for module in imported_modules(path)} - allowed
 
 
-def past_a_door(path: Path, room: str) -> set[str]:
-    """The modules of other rooms that a file reaches past their doors."""
+def past_a_door(path: Path, package: str) -> set[str]:
+    """The modules of other packages that a file reaches past their doors."""
     ours = {m for m in imported_modules(path) if m.startswith("treefold.")}
     deep = {m for m in ours if origin(m) in DOORS and m != f"treefold.{origin(m)}"}
-    return {module for module in deep if origin(module) != room}
+    return {module for module in deep if origin(module) != package}
 
 
 def in_order(may_import: Mapping[str, Iterable[str]]) -> list[str]:
-    """The rooms from first to last; a CycleError if some import each other in a circle."""
-    own = {room: set(names) & set(may_import) - {room} for room, names in may_import.items()}
+    """The packages from first to last; a CycleError if some import each other in a circle."""
+    own = {
+        package: set(names) & set(may_import) - {package} for package, names in may_import.items()
+    }
     return list(TopologicalSorter(own).static_order())
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_imports_point_to_earlier_rooms_and_through_their_doors(path):
-    room = room_of(path.parts)
+def test_imports_point_to_earlier_packages_and_through_their_doors(path):
+    package = package_of(path.parts)
     if path == Path("lab/__init__.py"):
         assert imported_modules(ROOT / path) == set()
         return
-    assert forbidden(ROOT / path, room) == set()
-    assert past_a_door(ROOT / path, room) == set()
+    assert forbidden(ROOT / path, package) == set()
+    assert past_a_door(ROOT / path, package) == set()
 
 
-def test_every_file_is_in_a_room_or_one_of_the_few_next_to_them():
-    rooms = {room_of(path.parts) for path in FILES} - {"lab.__init__"}
-    assert rooms == set(MAY_IMPORT)
+def test_every_file_is_in_a_package_or_one_of_the_few_next_to_them():
+    packages = {package_of(path.parts) for path in FILES} - {"lab.__init__"}
+    assert packages == set(MAY_IMPORT)
     assert {path.stem for path in ROOT.glob("*.py")} == {"__init__", *SINGLE}
 
 
 def test_the_library_never_imports_the_lab():
-    library = {*ROOMS, *SINGLE}
-    assert not any(name.startswith("lab") for room in library for name in MAY_IMPORT[room])
+    library = {*LIBRARY, *SINGLE}
+    assert not any(name.startswith("lab") for package in library for name in MAY_IMPORT[package])
 
 
 def test_wrong_arrows_and_doors_that_are_passed_would_be_found(tmp_path):
@@ -145,15 +150,17 @@ def test_wrong_arrows_and_doors_that_are_passed_would_be_found(tmp_path):
     assert past_a_door(wrong, "lab.runs") == {"treefold.aggr.base"}
 
 
-def test_the_rooms_have_an_order_and_contributing_shows_it():
+def test_the_packages_have_an_order_and_contributing_shows_it():
     order = in_order(MAY_IMPORT)
     text = (ROOT.parent.parent / "CONTRIBUTING.md").read_text()
     (line,) = re.findall(r"^    (algebra ← .*(?:\n    ← .*)*)$", text, re.MULTILINE)
     shown = [name.strip() for step in line.split("←") for name in step.split(",")]
     assert sorted(shown) == sorted(set(MAY_IMPORT) - SINGLE)
-    earlier = {room: shown[: shown.index(room)] for room in shown}
-    for room in shown:
-        assert MAY_IMPORT[room] & set(shown) <= set(earlier[room]), f"{room} imports a later room"
+    earlier = {package: shown[: shown.index(package)] for package in shown}
+    for package in shown:
+        assert MAY_IMPORT[package] & set(shown) <= set(earlier[package]), (
+            f"{package} imports a later package"
+        )
     assert len(order) >= len(shown)
 
 

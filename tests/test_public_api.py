@@ -1,4 +1,4 @@
-"""What is public exists and says what it is."""
+"""Public names exist and are documented."""
 
 import importlib
 import inspect

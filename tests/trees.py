@@ -27,7 +27,7 @@ def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Te
 
 
 def trees_of(plan: TreePlan) -> list[Any]:
-    """What the plan makes of its rows: per group a row number, a tuple of two trees, or None."""
+    """The trees of a plan: per group a row number, a tuple of two trees, or None."""
     made: list[Any] = plan.leaves.tolist()
     for left, right in plan.children.tolist():
         made.append((made[left], made[right]))
@@ -41,7 +41,7 @@ def trees_of(plan: TreePlan) -> list[Any]:
 
 
 def reference_trees(fold: Callable[..., Any], sizes: Sequence[int]) -> list[Any]:
-    """What a reference fold makes of consecutive rows, in the form of `trees_of`."""
+    """The trees of a reference fold over consecutive rows, in the form of `trees_of`."""
     starts = [sum(sizes[:group]) for group in range(len(sizes))]
     return [
         fold(lambda a, b: (a, b), range(start, start + size)) if size else None

@@ -74,7 +74,7 @@ class CheckpointStore:
         If the disk is full or read-only, this raises a `StorageError` and the earlier ones stay.
         """
         number = 1 + max(self._numbers("json"), default=0)
-        data, described = _pack(checkpoint.tensors)
+        data, described = pack(checkpoint.tensors)
         manifest = _seal(
             {"version": VERSION, "tensors": described, "state": encode(checkpoint.state, "state")}
         )
@@ -98,7 +98,7 @@ class CheckpointStore:
         for number in numbers:
             try:
                 checkpoint = self._read(number)
-            except _Damage as damage:
+            except Damage as damage:
                 if not os.path.lexists(self._path(number, "json")):
                     return self.load()  # a save in another process has just replaced it
                 self._damaged.add(number)
@@ -125,7 +125,7 @@ class CheckpointStore:
             raise ValueError(f"{path} is no checkpoint; expected a file such as last-000042.json")
         try:
             return cls(path.parent, found[1])._read(int(found[2]))
-        except _Damage as damage:
+        except Damage as damage:
             raise DamagedCheckpoint(f"{path.parent}: {damage}") from None
 
     def _read(self, number: int) -> Checkpoint:
@@ -133,7 +133,7 @@ class CheckpointStore:
         manifest = _unseal(path.name, _contents(path))
         path = self._path(number, "safetensors")
         return Checkpoint(
-            _unpack(path.name, _contents(path), manifest["tensors"]), decode(manifest["state"])
+            unpack(path.name, _contents(path), manifest["tensors"]), decode(manifest["state"])
         )
 
     def _mention_interrupted_saves(self, newest: int) -> None:
@@ -169,7 +169,7 @@ class CheckpointStore:
         return self.folder / f"{self._stem(number)}.{extension}"
 
 
-class _Damage(Exception):
+class Damage(Exception):
     """A file is damaged; the message names it and the check that failed."""
 
 
@@ -177,9 +177,9 @@ def _contents(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise _Damage(f"{path.name} is missing") from None
+        raise Damage(f"{path.name} is missing") from None
     except OSError as error:
-        raise _Damage(f"{path.name} cannot be read: {error.strerror}") from None
+        raise Damage(f"{path.name} cannot be read: {error.strerror}") from None
 
 
 def _seal(body: dict[str, Any]) -> bytes:
@@ -194,12 +194,12 @@ def _unseal(name: str, data: bytes) -> dict[str, Any]:
         body = json.loads(data)["content"]
         intact = _seal(body) == data
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise _Damage(f"{name} is torn or changed: it is not the JSON that was written") from None
+        raise Damage(f"{name} is torn or changed: it is not the JSON that was written") from None
     if not intact:
-        raise _Damage(f"{name} is changed: its SHA-256 does not fit its content")
+        raise Damage(f"{name} is changed: its SHA-256 does not fit its content")
     if body["version"] != VERSION:
         version = body["version"]
-        raise _Damage(f"{name} has format version {version}; this treefold reads {VERSION}")
+        raise Damage(f"{name} has format version {version}; this treefold reads {VERSION}")
     return dict(body)
 
 
@@ -212,7 +212,7 @@ def _safetensors() -> Any:
     return safetensors
 
 
-def _pack(tensors: dict[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
+def pack(tensors: dict[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
     """The tensors as a safetensors file, and a description to check and unpack it."""
     stored, as_bytes = {}, {}
     memory: set[int] = set()
@@ -230,16 +230,17 @@ def _pack(tensors: dict[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
     return data, {"bytes": len(data), "sha256": digest, "as_bytes": as_bytes}
 
 
-def _unpack(name: str, data: bytes, described: dict[str, Any]) -> dict[str, Tensor]:
+def unpack(name: str, data: bytes, described: dict[str, Any]) -> dict[str, Tensor]:
+    """The tensors that `pack` has written to the file `name`; `Damage` if they are others."""
     if len(data) != described["bytes"]:
-        raise _Damage(f"{name} has {len(data)} bytes instead of {described['bytes']}")
+        raise Damage(f"{name} has {len(data)} bytes instead of {described['bytes']}")
     if hashlib.sha256(data).hexdigest() != described["sha256"]:
-        raise _Damage(f"{name} is changed: its SHA-256 is not the one that was written")
+        raise Damage(f"{name} is changed: its SHA-256 is not the one that was written")
     library = _safetensors()
     try:
         tensors: dict[str, Tensor] = library.torch.load(data)
     except library.SafetensorError as error:
-        raise _Damage(f"{name} is not a safetensors file: {error}") from None
+        raise Damage(f"{name} is not a safetensors file: {error}") from None
     for entry, was in described["as_bytes"].items():
         dtype = getattr(torch, was["dtype"])
         tensors[entry] = tensors[entry].view(dtype).reshape(was["shape"])

@@ -72,12 +72,12 @@ def batch(sizes: Sequence[int], seed: int = 0, **options: Any) -> tuple[Tensor, 
 
 
 def recording(module: Any) -> AbstractContextManager[Any]:
-    """Where to run a module in training: aggregators with law weights want a recorder."""
+    """A context to run a module in training: aggregators with law weights want a recorder."""
     return record_penalties() if getattr(module, "laws", None) else nullcontext()
 
 
 def by_hand(name: str, module: Any, rows: Tensor) -> Tensor:
-    """What the aggregator called `name` makes of one set of rows `[n, channels]`."""
+    """The result of the aggregator called `name` for one set of rows `[n, channels]`."""
     if isinstance(module, LCMAggregation):
         return lcm_by_hand(module, rows)
     if isinstance(module, RecurrentAggregation):

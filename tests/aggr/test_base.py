@@ -117,11 +117,11 @@ ODD_ROWS = {
         X.to_sparse(),
         r"x has layout torch\.sparse_coo; expected torch\.strided: give x\.to_",
     ),
-    "a list": (X.tolist(), r"x is a list; expected a tensor: give torch\.as_tensor\(x\)"),
+    "a list of lists": (X.tolist(), "entry 0 of x is a list; expected a tensor"),
     "nothing": (None, r"x is a NoneType; expected a tensor: give torch\.as_tensor\(x\)"),
     "nested": (
         torch.nested.nested_tensor([X[:1], X[1:]], layout=torch.jagged),
-        r"x is a nested tensor; expected one tensor of all rows: give x\.values\(\), and ptr=",
+        r"index is given, but a list of sets, a nested tensor, .*; leave index out",
     ),
     "without values": (X.to("meta"), r"index is on cpu, but x is on meta; expected both on one"),
 }

@@ -124,7 +124,7 @@ def graph(num_nodes, num_edges, seed=0):
 
 
 def planned(model, *inputs):
-    """What the model gives without any of this."""
+    """The model's answer without any of this."""
     settings = treefold_settings()
     settings.requested = False
     try:

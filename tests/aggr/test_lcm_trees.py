@@ -1,4 +1,4 @@
-"""Which tree a set is folded over, and that rows may come from a table."""
+"""The trees that sets are folded over; rows may come from a table."""
 
 import pytest
 import torch

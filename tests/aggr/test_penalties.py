@@ -9,7 +9,7 @@ import torch
 from aggr.cases import CHANNELS, INDEX, MIXED, UNSORTED, Skewed, every_learned, make, normal, seeded
 from torch import nn
 
-from treefold import LCMAggregation, RecurrentAggregation, record_penalties
+from treefold import LCMAggregation, RecurrentAggregation, record_penalties, with_penalties
 from treefold.aggr import Penalties
 
 X = normal(len(INDEX), CHANNELS)
@@ -239,3 +239,32 @@ def test_autocast_leaves_the_loss_about_right(make_module):
     with record_penalties() as rough, torch.autocast("cpu", dtype=torch.bfloat16):
         module(x, UNSORTED)
     torch.testing.assert_close(rough.total().float(), exact.total(), rtol=0.2, atol=0.05)
+
+
+# In one line
+
+
+def test_a_decorated_step_gives_its_loss_with_the_penalties():
+    module, x = lcm(associativity=2.0, shuffle=False), normal(7, CHANNELS)
+    index = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    with record_penalties() as penalties:
+        expected = module(x, index).sum() + penalties.total()
+
+    @with_penalties
+    def loss_of(rows, form):
+        loss = module(rows, index).sum()
+        return {"loss": loss, "plain": loss.item()} if form == "mapping" else loss
+
+    torch.testing.assert_close(loss_of(x, form="tensor"), expected)
+    found = loss_of(x, form="mapping")
+    torch.testing.assert_close(found["loss"], expected)
+    assert found["plain"] != expected.item()
+    assert loss_of.__name__ == "loss_of"
+
+
+def test_a_step_that_leaves_a_batch_out_stays_so_and_what_is_no_loss_is_refused():
+    assert with_penalties(lambda: None)() is None
+    with pytest.raises(ValueError, match="gives a dict; expected a loss, or a mapping with one"):
+        with_penalties(lambda: {"total": torch.ones(())})()
+    with pytest.raises(ValueError, match="gives a float; expected a loss"):
+        with_penalties(lambda: 1.0)()

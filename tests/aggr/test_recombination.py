@@ -77,7 +77,7 @@ def test_it_is_the_distance_of_two_draws_for_an_operator_that_keeps_the_first():
 
 
 def trained(weight):
-    """How inconsistent an operator is after it has learned maxima with this weight on the law."""
+    """The inconsistency of an operator that has learned maxima with this weight on the law."""
     torch.manual_seed(0)
     module = treefold.LCMAggregation(3, "binary-mlp", consistency=weight, generator=seeded(0))
     x, index = torch.randn(256, 3), torch.arange(256) // 4

@@ -1,4 +1,4 @@
-"""What every aggregator of the registry promises, whatever it computes.
+"""Promises of every aggregator of the registry, whatever it computes.
 
 What it may be given is in `test_registry_inputs.py`, what a module must bear in
 `test_registry_modules.py`.
@@ -212,7 +212,7 @@ def test_gradgradcheck(name):
 
 
 class Additions(TorchDispatchMode):
-    """Notes how many rows each tensor has that rows are added to, one by one."""
+    """Notes each operation that adds rows to rows one by one: how many there are of both."""
 
     def __init__(self):
         super().__init__()
@@ -221,8 +221,10 @@ class Additions(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.overloadpacket.__name__
         accumulates = "index_put" in name and (len(args) > 3 and args[3])
-        if accumulates or "index_add" in name or "scatter_add" in name:
-            self.num_rows.append(len(args[0]))
+        adds = "index_add" in name or "scatter_add" in name
+        if accumulates or (adds and args[1] == 0):
+            added = args[2] if "index_put" in name else args[3]
+            self.num_rows.append((len(args[0]), len(added)))
         return func(*args, **(kwargs or {}))
 
 
@@ -236,7 +238,7 @@ def test_gradients_of_plain_rows_are_copied_and_not_added_one_by_one(name, train
     with Additions() as additions:
         out.square().sum().backward()
     # Maxima hand on one leaf to many nodes: there gradients have to be added.
-    assert len(X) not in additions.num_rows or name == "conjugated-max"
+    assert (len(X), len(X)) not in additions.num_rows or name == "conjugated-max"
     assert x.grad.isfinite().all()
 
 

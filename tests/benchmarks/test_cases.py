@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks import cases
+from benchmarks import cases, engine, floors
 from benchmarks.timing import Ratio, timed
 from treefold.aggr import RaggedAggregation
 
@@ -22,10 +22,13 @@ def calls(monkeypatch):
         return out
 
     monkeypatch.setattr(RaggedAggregation, "__call__", look)
-    monkeypatch.setattr(cases, "WIDTH", 8)
-    monkeypatch.setattr(
-        cases, "ratio", lambda above, below, warm_up=2: Ratio.of([(timed(above), timed(below))])
-    )
+    for module in (cases, engine):
+        monkeypatch.setattr(module, "WIDTH", 8)
+        monkeypatch.setattr(
+            module,
+            "ratio",
+            lambda above, below, warm_up=2: Ratio.of([(timed(above), timed(below))]),
+        )
     monkeypatch.setattr(
         cases.Sets, "draw", lambda sizes, width=8: draw(sizes.clamp(max=40)[:20], width)
     )
@@ -34,7 +37,9 @@ def calls(monkeypatch):
 
 
 CASES = [
-    case for case in cases.CASES if case not in (cases.planning, cases.small_fold_beside_others)
+    case
+    for case in (*engine.CASES, *cases.CASES)
+    if case not in (cases.planning, cases.small_fold_beside_others, engine.first_call)
 ]
 
 
@@ -61,3 +66,35 @@ def test_a_small_fold_is_timed_alone_and_beside_processes_that_end_with_it(calls
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)
     assert calls == ["forward", "backward"] * 7
+
+
+def test_floors_multiply_as_often_as_the_step_must(monkeypatch):
+    counted, bare = [], torch.mm
+    monkeypatch.setattr(
+        torch,
+        "mm",
+        lambda a, b, out: (
+            counted.append(a.shape[0] * a.shape[1] * b.shape[1]) or bare(a, b, out=out)
+        ),
+    )
+    for floor, expected in (
+        (floors.binary_gru(10, 4), 3 * 12 * 4 * 4 * 10),
+        (floors.gated_selection(10, 4), 3 * 7 * 4 * 4 * 10),
+        (floors.coupling_flow(10, 4), 3 * 4 * 3 * 4 * 4 * 10),
+    ):
+        counted.clear()
+        floor()
+        assert sum(counted) == expected
+
+
+def test_the_pairs_of_every_fold_are_counted():
+    aggregator = engine.treefold.aggregator("gated-selection", 4)
+    with floors.counted_pairs() as pairs:
+        aggregator(torch.randn(7, 4), torch.tensor([0, 0, 0, 1, 1, 2, 2]))
+    assert pairs == [4]
+
+
+def test_first_calls_are_timed_in_new_processes():
+    (result,) = engine.first_call(rounds=1)
+    assert result.ratio.median > 0
+    assert all(seconds > 0 for seconds in result.ratio.seconds)

@@ -34,7 +34,7 @@ def rings(num_graphs, size):
 
 
 def gradients(model):
-    """Of all weights; an identity, which PyG's aggregator does not have, has met nothing."""
+    """Gradients of all weights, but of an identity, which PyG's aggregator does not have."""
     return [weight.grad for name, weight in model.named_parameters() if "identity" not in name]
 
 

@@ -1,87 +1,58 @@
-"""The prices of a table are those of the work that `treefold fold` does, done completely."""
+"""The rows of the page of tables, in miniature: all of the work is done, and missed goals show."""
 
-import subprocess
-import sys
-
+import pyarrow.parquet as pq
 import pytest
 import torch
 
-ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
 from benchmarks import tables
-from benchmarks.tables import (
-    Costs,
-    merge,
-    page,
-    processor_seconds,
-    rows_per_second,
-    shuffle,
-    untrained,
+
+ROWS = (
+    tables.in_memory_row,
+    tables.merging_row,
 )
-from treefold.distributed import on_ray
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
 
 
-def test_every_row_is_folded_while_the_clock_runs(monkeypatch):
-    def folded(work, clock):
-        return sum(sum(part["num_rows"].to_pylist()) for part in work())
-
-    monkeypatch.setattr(tables, "timed", folded)
-    assert rows_per_second(untrained(8), num_rows=70_000, num_keys=3) == 1.0
-
-
-@torch.no_grad()
-def test_ray_merges_and_moves_one_state_of_every_key_and_block():
-    fold = untrained(8)
-    one = fold.table[:1]
-    with on_ray(progress=False):
-        merged = merge(fold, num_blocks=5, num_keys=3)
-        moved = shuffle(fold, num_blocks=4, num_keys=3)
-    pair = fold.operator(one, one)
-    assert sorted(merged) == [0, 1, 2]
-    four_and_one = fold.operator(fold.operator(pair, pair), one)
-    for state in merged.values():
-        torch.testing.assert_close(torch.tensor([state]), four_and_one)
-    # What states that met in one task would give: the balanced tree, two and three.
-    two_and_three = fold.operator(pair, fold.operator(pair, one))
-    assert not torch.allclose(two_and_three, four_and_one, atol=1e-3)
-    assert moved == 12
+@pytest.fixture
+def small(monkeypatch):
+    sizes = {"ROWS": 3_000, "KEYS": 50, "WIDTH": 8, "NUM_VALUES": 16, "AT_ONCE": 64, "ROUNDS": 1}
+    sizes["_SIZES"] = ((64, 8), (8, 24), (8, 16))
+    for name, value in sizes.items():
+        monkeypatch.setattr(tables, name, value)
 
 
-def test_a_price_is_what_more_blocks_take_longer():
-    now = [0.0]
-
-    def work(blocks):
-        now[0] += 5 + 2 * blocks
-
-    assert tables.slope(work, 3, 10, lambda: now[0]) == 2.0
-
-
-def test_a_clock_that_other_work_has_spoilt_is_refused():
-    now = [0.0]
-
-    def work(blocks):
-        now[0] += 100 - blocks
-
-    with pytest.raises(RuntimeError, match=r"10 blocks took 90.00 s and 3 took 97.00 s"):
-        tables.slope(work, 3, 10, lambda: now[0])
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
+def test_a_row_says_what_was_measured_and_what_was_to_be_reached(row, tmp_path):
+    what, against, ratio, reach, reached, _ = row(tmp_path)
+    assert "50 keys" in what
+    assert against == "its counted multiplications"
+    assert reach == "at most 2x"
+    assert reached == ("yes" if float(ratio.split()[0].replace(",", "")) <= 2 else "**no**")
 
 
-def test_the_time_of_processes_that_have_ended_counts():
-    before = processor_seconds()
-    burn = "import time\nwhile time.process_time() < 0.3: pass"
-    subprocess.run([sys.executable, "-c", burn], check=True)
-    assert processor_seconds() - before > 0.25
+@pytest.mark.usefixtures("small")
+def test_the_embedded_fold_is_of_every_row(tmp_path):
+    source = tables.written(tmp_path, 3_000, 50)
+    tables.embedded(source)
+    found = pq.read_table(source.with_suffix(".out"))
+    keys, values = tables.drawn(3_000, 50)
+    expected = tables.model().fold(values, tables.Groups.from_index(keys, 50))
+    assert sum(found["num_rows"].to_pylist()) == 3_000
+    torch.testing.assert_close(torch.tensor(found["state"].to_pylist()), expected)
 
 
-def test_the_page_has_prices_of_two_digits_and_says_what_made_it():
-    text = page(Costs(131_234.0, 1.234e-3, 24.9e6))
-    assert "| 130,000 rows a second |" in text
-    assert "| 1.2 ms |" in text
-    assert "| 25 MB a second and core |" in text
+@pytest.mark.usefixtures("small")
+def test_the_floor_does_the_multiplications_that_are_counted(monkeypatch):
+    done = []
+    monkeypatch.setattr(torch, "mm", lambda a, b, out: done.append(a.shape[0] * b.numel()))
+    tables.floor(640, 1280)()
+    assert sum(done) == 640 * 3 * 8 * 8 + 1280 * 2 * 8 * 8
+
+
+def test_the_page_names_the_command_and_its_rows():
+    row = ["a fold", "its parts", "1.00 (1.00 to 1.00)", "at most 2x", "yes", ""]
+    text = tables.page([row])
     assert "Made by `python -m benchmarks.tables`" in text
+    assert "| a fold | its parts | 1.00 (1.00 to 1.00) | at most 2x | yes |  |" in text

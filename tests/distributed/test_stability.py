@@ -1,4 +1,4 @@
-"""What another merge order changes: once, in the unit of what is written, alike for one table."""
+"""Changes by another merge order: once, in the unit of what is written, alike for one table."""
 
 from collections import Counter
 

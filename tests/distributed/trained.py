@@ -26,9 +26,7 @@ def run_folder(folder: Path, aggregator: str = "binary-gru") -> Path:
     (folder / CHECKPOINTS).mkdir(parents=True)
     runner = runner_of(experiment, seed=0)
     new_record(runner, "smoke", {}, {}).write(folder)
-    CheckpointStore(folder / CHECKPOINTS, "best").save(
-        capture(rng=False, model=build_model(runner))
-    )
+    CheckpointStore(folder / CHECKPOINTS, "best").save(capture(model=build_model(runner)))
     return folder
 
 

@@ -36,7 +36,7 @@ class Unit(NamedTuple):
     numbers: set[float]
     words: frozenset[str] = frozenset()
     shares: frozenset[str] = frozenset()
-    """What is said as `9 of 15`."""
+    """A count such as `9 of 15`."""
 
 
 def prose(text: str) -> str:
@@ -50,7 +50,7 @@ def stray_claims(text: str) -> list[str]:
 
 
 def same(quoted: str, number: float) -> bool:
-    """Whether `number`, rounded as far as `quoted` is, is what was quoted."""
+    """Return True if `number`, rounded as far as `quoted` is, is what was quoted."""
     plain = quoted.replace(",", "")
     digits = len(plain.partition(".")[2])
     if not digits and len(plain) > 2:  # 1,500 for 1,506: as many digits as are not zero
@@ -92,7 +92,7 @@ def _has(unit: Unit, word: str) -> bool:
 
 
 def units_in(source: Path) -> list[Unit]:
-    """What belongs together in a source: a line of a page, a record, or the means over seeds."""
+    """Parts of a source that belong together: a line of a page, a record, means over seeds."""
     if source.suffix == ".md":
         return units_of_text(source.read_text())
     files = [source] if source.suffix == ".json" else sorted(source.rglob("record.json"))

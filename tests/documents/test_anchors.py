@@ -17,7 +17,7 @@ def outside_code(text: str) -> str:
 
 
 def anchors_of(page: Path) -> set[str]:
-    """What can stand behind `#` in a link to the page: headings, as GitHub names them, and ids."""
+    """Anchors that links to the page may have: headings, as GitHub names them, and ids."""
     text = outside_code(page.read_text())
     seen: Counter[str] = Counter()
     found = set(re.findall(r'id="([^"]+)"', text))

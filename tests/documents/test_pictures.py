@@ -19,7 +19,7 @@ def drawing():
 
 
 def texts(path):
-    """What is written in a picture; strokes may differ from one matplotlib to the next."""
+    """The texts of a picture; strokes may differ from one matplotlib to the next."""
     return re.findall(r">([^<>\s][^<>]*)</t", path.read_text())
 
 

@@ -28,7 +28,7 @@ def drawn(publishing):
 
 
 def texts(picture):
-    """What is written in a picture."""
+    """The texts of a picture."""
     return re.findall(r"<text[^>]*>([^<]+)</text>", picture)
 
 

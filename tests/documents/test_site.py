@@ -24,7 +24,7 @@ from sphinx.util.inventory import InventoryFile
 PACKAGES = sorted(
     re.search(r"automodule:: (treefold\.[\w.]+)", path.read_text())[1]
     for path in (ROOT / "docs" / "api").glob("*.md")
-    if path.stem != "index"
+    if path.stem not in ("index", "treefold")
 )
 # Loads a page beside itself and writes down what has a place on it.
 PROBE = """<!doctype html><iframe id="page" src="{page}" width="1200" height="900"></iframe>
@@ -87,7 +87,7 @@ def seen(site, address, profile):
 
 
 def probed(site, page, profile):
-    """What has a place on a page: letters of formulas, parts of fractions, pictures."""
+    """Elements that have a place on a page: letters of formulas, parts of fractions, pictures."""
     (site / "probe.html").write_text(PROBE.format(page=page))
     dom = seen(site, "probe.html", profile)
     return json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', dom)[1]))

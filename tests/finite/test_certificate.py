@@ -139,3 +139,11 @@ def test_answers_and_grades_are_asked_for():
         certify(finite, FIVE)
     with pytest.raises(ValueError, match="grade"):
         certify(finite.answering(lambda state: state), FIVE, "trees")
+
+
+def test_inside_the_bound_of_rounding_nothing_is_proved():
+    found = certify(closed(SECOND), SECOND)
+    assert found.with_margin(0.5).holds
+    unproved = found.with_margin(0.0)
+    assert (unproved.holds, unproved.wrong) == (False, 0)
+    assert "rounding" in unproved.counterexamples[-1]

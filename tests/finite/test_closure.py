@@ -73,7 +73,7 @@ def test_trees_may_reach_more_than_lists():
 def test_an_operator_that_does_not_close_stops_at_the_limit():
     with pytest.raises(LimitReached, match="the limit is 50") as stopped:
         close(Sum(), torch.tensor([1]), limit=50)
-    assert stopped.value.found > 50
+    assert len(stopped.value.codes) > 50
     with pytest.raises(LimitReached, match="2 states are reachable"):
         close(LAST, torch.tensor([0, 1]), limit=1)
 

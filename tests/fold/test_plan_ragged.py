@@ -41,7 +41,7 @@ def shape(tree):
 
 
 def probability(tree):
-    """What `plan_random` documents: the product of 1 / (leaves - 1) over all inner nodes."""
+    """The documented probability: the product of 1 / (leaves - 1) over all inner nodes."""
     if not isinstance(tree, tuple):
         return 1.0
     left, right = tree

@@ -74,7 +74,7 @@ class LivingGraph(RuleBasedStateMachine):
 def test_a_thousand_steps_of_a_dynamic_graph():
     LivingGraph.steps = 0
     run_state_machine_as_test(
-        LivingGraph, settings=settings(deadline=None, max_examples=30, stateful_step_count=45)
+        LivingGraph, settings=settings(deadline=None, max_examples=45, stateful_step_count=45)
     )
     assert LivingGraph.steps >= 1000
 

@@ -42,13 +42,11 @@ def interpreted() -> ModuleType:
     return sys.modules[name]
 
 
-def off_cpu(monkeypatch: Any, gates: ModuleType | None = None) -> None:
-    """Fold CPU tensors as if they were elsewhere, by torch's gates or those of a module."""
+def off_cpu(monkeypatch: Any, gates: ModuleType) -> None:
+    """Fold CPU tensors as if they were elsewhere, by the gates of a module."""
     monkeypatch.setattr(choice, "ON_CPU", True)
-    if gates is None:
-        return
 
-    def chosen(name: str, device: Any, channels: int, kinds: Any, settings: Any) -> Any:
+    def chosen(name: str, device: Any, channels: int, kinds: Any, settings: Any, _: Any) -> Any:
         if name == "binary_gru":
             return gates.TritonBinaryGRU()
         return gates.TritonGatedSelection(kinds[2], kinds[3], *settings)

@@ -1,4 +1,4 @@
-"""How much a device is given to do, and what kernels take; no GPU is needed for either."""
+"""The work that a device is given, and the inputs of kernels; no GPU is needed for either."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def test_operations_are_few_per_level(name, bracketing, sizes):
     table = normal(2, 8, dtype=torch.float32)
     repeated = torch.randint(2, (plan.num_rows,), generator=seeded())
     for x, rows in ((normal(plan.num_rows, 8, dtype=torch.float32), None), (table, repeated)):
-        forward, backward = operations(operator, x, plan, True, rows)
+        forward, backward = operations(operator, x, plan, rows)
         assert len(forward) <= 12 + 4 * plan.depth
         assert len(backward) <= 12 + 6 * plan.depth
         launches = {"binary-gru": 1, "gated-selection": 2}[name] * plan.depth
@@ -37,7 +37,7 @@ def test_operations_do_not_grow_with_the_number_of_sets(name):
     for num_sets in (1, 300):
         plan = plan_tree([16, 3] * num_sets)
         x = normal(plan.num_rows, 8, dtype=torch.float32)
-        counts.append([len(each) for each in operations(operator, x, plan, True)])
+        counts.append([len(each) for each in operations(operator, x, plan)])
     assert counts[0] == counts[1]
 
 

@@ -1,4 +1,4 @@
-"""What every operator in the registry promises."""
+"""Promises of every operator in the registry."""
 
 import copy
 import pickle

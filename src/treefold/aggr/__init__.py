@@ -1,8 +1,10 @@
 """Aggregators: PyG modules over ragged groups, fixed, recurrent and learned monoids."""
 
+from treefold.aggr.across_relations import AcrossRelations
 from treefold.aggr.base import (
     RaggedAggregation,
 )
+from treefold.aggr.counters import Logits
 from treefold.aggr.fixed import (
     FixedAggregation,
     MonoidAggregation,
@@ -14,7 +16,9 @@ from treefold.aggr.penalties import (
     Penalties,
     Penalty,
     record_penalties,
+    with_penalties,
 )
+from treefold.aggr.per_layer import aggregator_per_layer
 from treefold.aggr.pyg_groups import (
     reuse_plans,
 )
@@ -36,9 +40,11 @@ from treefold.aggr.static import (
 
 __all__ = [
     "AGGREGATORS",
+    "AcrossRelations",
     "FixedAggregation",
     "LCMAggregation",
     "LearnedPNAAggregation",
+    "Logits",
     "MedianAggregation",
     "MonoidAggregation",
     "Penalties",
@@ -50,8 +56,10 @@ __all__ = [
     "SignalMixingAggregation",
     "StaticGroups",
     "aggregator",
+    "aggregator_per_layer",
     "record_penalties",
     "reuse_plans",
     "static_plans",
     "supplied_plan",
+    "with_penalties",
 ]

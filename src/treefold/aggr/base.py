@@ -1,4 +1,4 @@
-"""The border to PyG: `index`, `ptr`, `dim_size` and `dim` come in, `Groups` go on."""
+"""The border to PyG: `index`, `ptr`, `dim_size` and `dim` come in, `Groups` go out."""
 
 from abc import abstractmethod
 from typing import cast
@@ -8,13 +8,15 @@ from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
 from treefold.aggr.pyg_groups import groups_of
+from treefold.aggr.set_inputs import set_input
 from treefold.aggr.static import StaticGroups
 from treefold.algebra import State, describe, map_state
-from treefold.fold import Groups, Rows, TableRows
-from treefold.operators import HALF_TYPES, autocast_device, is_small, one_thread
+from treefold.fold import Groups, Rows, Sets, TableRows
+from treefold.operators import HALF_TYPES, autocast_device, limit_threads, reset_threads
+from treefold.saving import Saved
 
 
-class RaggedAggregation(Aggregation):  # type: ignore[misc]
+class RaggedAggregation(Saved, Aggregation):  # type: ignore[misc]
     """A PyG aggregation whose answer for a group depends on that group alone.
 
     Drop it in as `aggr=` of any PyG layer, or as a readout. `index` may be unsorted and of any
@@ -36,33 +38,68 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
             "x, groups)`, or exclude it by torch.compiler.disable"
         )
 
+    def aggregate_weighted(
+        self, x: Tensor, groups: Groups | StaticGroups, weight: Tensor
+    ) -> Tensor:
+        """One row per group, where row i is there `weight[i]` times."""
+        raise ValueError(
+            f"{self} takes no weight; sum, mean and std do, and the exact monoids Sum, Mean, "
+            "Variance and LogSumExp: let a learned operator see a weight as one of its channels"
+        )
+
     def forward(
         self,
-        x: Tensor,
+        x: Sets,
         index: Tensor | None = None,
         ptr: Tensor | None = None,
         dim_size: int | None = None,
         dim: int = -2,
         max_num_elements: int | None = None,
+        *,
+        mask: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        weight: Sets | None = None,
     ) -> Tensor:
-        """Aggregate the slices of `x` along `dim` that share a value of `index`."""
+        """Aggregate the slices of `x` along `dim` that share a value of `index`.
+
+        Sets without an index are a list of tensors `[size, *feature]`, a nested tensor, a padded
+        batch `[sets, places, *feature]` with a boolean `mask`, true where there is an element, or
+        rows `[n, *feature]` with `cu_seqlens`; see `treefold.reduce_sets`. `weight` has one number
+        for each row, for aggregators where that has a meaning.
+        """
         if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             raise RuntimeError(
                 "torch.jit.trace records one batch's plan, which is wrong for the next batch; "
                 "give the network to torch.compile, torch.export.export or "
                 "torch.onnx.export(dynamo=True)"
             )
-        groups = groups_of(x, index, ptr, dim_size, dim, max_num_elements)
-        rows = x.movedim(dim, 0)
-        if isinstance(groups, Groups):
-            with one_thread(is_small(x.numel(), x.shape[-1])):
-                found: State = self.aggregate(rows, groups)
+        listed = isinstance(x, list | tuple)
+        if listed or mask is not None or cu_seqlens is not None or getattr(x, "is_nested", False):
+            words = {"index": index, "ptr": ptr, "dim_size": dim_size, "dim": dim}
+            sets = set_input(x, mask, cu_seqlens, weight, max_num_elements, **words)
+            rows, groups, weight, num_sets = sets
+            place = 0
+        else:
+            x, num_sets = cast(Tensor, x), None
+            groups = groups_of(x, index, ptr, dim_size, dim, max_num_elements)
+            # The gradient of a view would be copied into `x.grad`.
+            place = dim % x.dim()
+            rows = x.movedim(place, 0) if place else x
+        if weight is not None:
+            found: State = self.aggregate_weighted(rows, groups, cast(Tensor, weight))
+        elif isinstance(groups, Groups):
+            threads = limit_threads(rows.numel(), rows.shape[-1])
+            try:
+                found = self.aggregate(rows, groups)
+            finally:
+                reset_threads(threads)
         else:
             found = self.aggregate_static(rows, groups)
-        if isinstance(found, Tensor):
-            return found.movedim(0, dim % x.dim()).contiguous()
-        parts = map_state(lambda part: part.movedim(0, dim % x.dim()).contiguous(), found)
-        return cast(Tensor, parts)
+        if num_sets is not None:
+            found = map_state(lambda part: part[:num_sets], found)
+        if isinstance(found, Tensor) and not place:
+            return found.contiguous()
+        return cast(Tensor, map_state(lambda part: part.movedim(0, place).contiguous(), found))
 
     def __prepare_scriptable__(self) -> "RaggedAggregation":
         """Refuse `torch.jit.script`, which asks every module for this."""
@@ -74,7 +111,7 @@ class RaggedAggregation(Aggregation):  # type: ignore[misc]
 
 
 def checked_channels(channels: object) -> int:
-    """The number of channels, or a ValueError that says what is wrong with it."""
+    """The number of channels, or a ValueError that names what is wrong with it."""
     if not isinstance(channels, int) or isinstance(channels, bool) or channels < 1:
         raise ValueError(
             f"channels is {channels!r}; expected a whole number, 1 or more, the width of a layer's "

@@ -1,4 +1,4 @@
-"""Finite counters as an aggregator: a linear map says what each row counts."""
+"""Finite counters as an aggregator: a linear map gives what each row counts."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,10 @@ from torch import Tensor, nn
 from treefold.aggr.base import checked_channels
 from treefold.aggr.lcm import LCMAggregation
 from treefold.operators import FiniteCounters
+from treefold.saving import Saved
 
 
-class _Logits(nn.Linear):
+class Logits(Saved, nn.Linear):
     """A linear layer whose rows keep their type, under autocast too."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -28,4 +29,4 @@ def finite_counters(
     """
     state_channels = checked_channels(channels) if state_channels is None else state_channels
     operator = FiniteCounters(state_channels, kinds)
-    return LCMAggregation(state_channels, operator, project=_Logits(channels, state_channels))
+    return LCMAggregation(state_channels, operator, project=Logits(channels, state_channels))

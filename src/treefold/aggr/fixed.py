@@ -10,7 +10,8 @@ from torch_geometric.nn import aggr as pyg
 from treefold.aggr.base import RaggedAggregation, checked_channels, require_channels
 from treefold.aggr.extremes import ExtremeAggregation
 from treefold.aggr.static import StaticGroups, reduce_static
-from treefold.algebra import ExactMonoid
+from treefold.aggr.weighted import WEIGHTED
+from treefold.algebra import ExactMonoid, State, weight_like
 from treefold.fold import Groups, Rows, TableRows, plan_of, require_rows, take_rows, tree_reduce
 
 
@@ -71,6 +72,19 @@ class FixedAggregation(RaggedAggregation):
         require_channels(x, self.channels)
         return cast(Tensor, self.aggregation(x, groups.index, dim_size=groups.num_groups, dim=0))
 
+    def aggregate_weighted(
+        self, x: Tensor, groups: Groups | StaticGroups, weight: Tensor
+    ) -> Tensor:
+        """The sum, mean, variance or deviation with weights; zero where they add up to zero."""
+        found = WEIGHTED.get(type(self.aggregation))
+        if found is None:
+            return super().aggregate_weighted(x, groups, weight)
+        require_channels(x, self.channels)
+        weight = weight_like(weight, x)
+        if isinstance(groups, Groups) and not _is_in_order(groups):
+            x, weight = x.index_select(0, groups.order), weight.index_select(0, groups.order)
+        return found(x, weight, groups.index, groups.num_groups)
+
     def __repr__(self) -> str:
         return nn.Module.__repr__(self)
 
@@ -87,20 +101,26 @@ class MonoidAggregation(RaggedAggregation):
 
     def aggregate(self, x: Rows, groups: Groups) -> Tensor:
         """One row per group."""
-        if isinstance(x, TableRows):
-            x = x.gathered()
-        require_rows(x, groups)
-        encoded = self.monoid.encode(cast(Tensor, x))
-        states = take_rows(encoded, groups.order, groups.has_every_row)
-        return cast(
-            Tensor,
-            self.monoid.decode(tree_reduce(self.monoid, states, plan_of(groups, "balanced"))),
-        )
+        rows = x.gathered() if isinstance(x, TableRows) else cast(Tensor, x)
+        require_rows(rows, groups)
+        return self._folded(self.monoid.encode(rows), groups)
 
     def aggregate_static(self, x: Tensor, groups: StaticGroups) -> Tensor:
         """The same over a static plan."""
-        states = self.monoid.encode(x)
-        return cast(Tensor, self.monoid.decode(reduce_static(self.monoid, states, groups)))
+        return self._folded(self.monoid.encode(x), groups)
+
+    def aggregate_weighted(
+        self, x: Tensor, groups: Groups | StaticGroups, weight: Tensor
+    ) -> Tensor:
+        """The same with a weight for each row, if the monoid takes one."""
+        return self._folded(self.monoid.encode_weighted(x, weight), groups)
+
+    def _folded(self, states: State, groups: Groups | StaticGroups) -> Tensor:
+        if isinstance(groups, StaticGroups):
+            return cast(Tensor, self.monoid.decode(reduce_static(self.monoid, states, groups)))
+        states = take_rows(states, groups.order, groups.has_every_row)
+        found = tree_reduce(self.monoid, states, plan_of(groups, "balanced"))
+        return cast(Tensor, self.monoid.decode(found))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.monoid!r})"

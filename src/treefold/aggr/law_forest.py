@@ -57,7 +57,7 @@ def _associativity_plan(num_both: int, num_lefts: int, num_rights: int, like: Te
     """Plan the meetings. First come those of ((a b) (c d)), then ((a b) c), then (a (b c)).
 
     Level 1 makes [b c, b c, a b] and [(a b) c, b (c d)], while [a, a, c] and [d] wait; level 2
-    [a (b c), a (b c), (a b) c]; and level 3 [(b c) d], so that no level needs its b c twice. Sides
+    [a (b c), a (b c), (a b) c]; and level 3 [(b c) d]: no level needs its b c twice. Sides
     are [(a b) c, node, node, b (c d)] and [a (b c), a (b c), (a b) c, (b c) d].
     """
     num_nodes = num_both + num_lefts + num_rights

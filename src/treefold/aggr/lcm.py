@@ -172,7 +172,10 @@ class LCMAggregation(RaggedAggregation):
             )
         if self.training and self.shuffle:
             groups = groups.shuffled(self.generator)
-        rows = self._ordered(x, groups)
+        if isinstance(x, TableRows):
+            rows = self._ordered(x, groups)
+        else:
+            rows = TableRows(x, groups.order, groups.order.shape[0] == groups.num_rows)  # type: ignore[arg-type]
         if not recording:
             return cast(Tensor, tree_reduce(self.operator, rows, plan))
         return self._with_losses(rows, plan)

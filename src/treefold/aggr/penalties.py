@@ -5,14 +5,15 @@
     (loss + penalties.total()).backward()
 
 Every aggregator applied inside adds its own, once per application; nothing else in between has to
-know of them.
+know of them. `with_penalties` does all of it in one line, above the function that gives the loss.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -96,6 +97,40 @@ def record_penalties() -> Iterator[Penalties]:
             _recorder.reset(token)
 
 
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+
+def with_penalties(step: Step) -> Step:
+    """Add the law losses of all aggregators that a function applies to the loss that it gives::
+
+    For a plain loop::
+
+        @with_penalties
+        def loss_of(batch):
+            return loss_fn(model(batch), batch.y)
+
+    The same line above `training_step` serves a `LightningModule`: the loss may be the entry "loss"
+    of a mapping, and None, which leaves a batch out, stays None.
+    """
+
+    @wraps(step)
+    def penalized(*args: Any, **kwargs: Any) -> Any:
+        with record_penalties() as penalties:
+            found = step(*args, **kwargs)
+        if isinstance(found, Tensor):
+            return found + penalties.total()
+        if isinstance(found, Mapping) and isinstance(found.get("loss"), Tensor):
+            return {**found, "loss": found["loss"] + penalties.total()}
+        if found is None:
+            return None
+        raise ValueError(
+            f"{getattr(step, '__name__', 'the function')} gives a {type(found).__name__}; expected "
+            'a loss, or a mapping with one under "loss"'
+        )
+
+    return cast(Step, penalized)
+
+
 class LawWeights:
     """The weights of the law losses of one module.
 
@@ -122,7 +157,8 @@ class LawWeights:
             self._warned = True
             warnings.warn(
                 f"{self} has no effect: nobody records it. Run the forward pass inside `with "
-                "record_penalties() as penalties:` and add `penalties.total()` to the loss.",
+                "record_penalties() as penalties:` and add `penalties.total()` to the loss, or put "
+                "`@with_penalties` above the function that gives the loss.",
                 stacklevel=2,
             )
         return penalties

@@ -47,7 +47,7 @@ def groups_of(
 ) -> Groups | StaticGroups:
     """Groups of the slices of `x` along `dim`; static ones where sizes cannot be read.
 
-    A ValueError says what is wrong with the input.
+    A ValueError names what is wrong with the input.
     """
     compiling, plain = torch.compiler.is_compiling(), isinstance(x, Tensor)
     for given in (x, index, ptr):
@@ -154,11 +154,6 @@ def _require_plain(x: object, index: object, ptr: object) -> None:
             raise ValueError(
                 f"{name} is a {type(given).__name__}; expected a tensor: give "
                 f"torch.as_tensor({name})"
-            )
-        if given.is_nested:
-            raise ValueError(
-                f"{name} is a nested tensor; expected one tensor of all rows: give "
-                f"{name}.values(), and ptr={name}.offsets()"
             )
         if given.layout != torch.strided:
             raise ValueError(

@@ -24,7 +24,7 @@ Interpolation = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 class QuantileAggregation(RaggedAggregation):
     """The quantiles `q` of each channel; several stand side by side. `fill_value` where empty.
 
-    `interpolation` says what is between two entries, as in PyG and numpy.
+    `interpolation` names what is between two entries, as in PyG and numpy.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ def consistency_loss(
 ) -> Float[Tensor, ""]:
     """The mean of |s - t|² over recombined sets: s and t are states under two random bracketings.
 
-    `sampling` says how to reduce over channels; the number of sets follows that of groups.
+    `sampling` has the reduction over channels; the number of sets follows that of groups.
     """
     num_leaves, device = tree.plan.num_rows, tree.nodes.device
     num_sets = -(-tree.plan.num_groups // GROUPS_PER_SET) if num_leaves else 0

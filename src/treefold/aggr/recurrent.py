@@ -37,7 +37,7 @@ class RecurrentAggregation(RaggedAggregation):
       towards not minding the order; `law_nodes` is at how many places to take it (all if None).
     - `shuffle`: put each group in random order in training, as in the paper.
     - `permutations`: average over this many orders of each group (Janossy pooling). In evaluation
-      they depend on places within a group alone, so that answers repeat.
+      they depend on places within a group alone, and answers repeat.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ _KINDS: dict[type[RecurrentCell], str] = {RecurrentGRU: "gru", RecurrentLSTM: "l
 
 @dataclass(frozen=True)
 class OpaqueChain:
-    """How to run: over how many orders, and whether with the swap loss."""
+    """Settings of a run: the number of orders, and the swap loss or none."""
 
     permutations: int
     shuffle: bool

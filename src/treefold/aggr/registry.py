@@ -1,4 +1,4 @@
-"""Aggregators by name: what recipes and command lines say, and what every claim is tested on."""
+"""Aggregators by name: as in recipes and on the command line; every claim is tested on each."""
 
 from collections.abc import Callable
 from functools import partial
@@ -35,7 +35,7 @@ def _lcm(operator: str, **defaults: Any) -> Callable[..., RaggedAggregation]:
 
 
 _SETTLED = ("channels", "aggregation", "cell", "operator")
-"""What a name, and the number of channels, have decided already."""
+"""Arguments that a name, and the number of channels, have decided already."""
 
 
 AGGREGATORS: dict[str, Callable[..., RaggedAggregation]] = {

@@ -14,7 +14,7 @@ from treefold.fold import Groups, Rows
 
 
 class LearnedPNAAggregation(RaggedAggregation):
-    """PNA's statistics beside a learned state, both unscaled, amplified and attenuated.
+    """PNA's statistics next to a learned state, both unscaled, amplified and attenuated.
 
     A product of monoids is a monoid: nothing is lost by adding a learned operator to mean, max,
     min and std. Its answer is 15 times as wide as a row: PNA's twelve parts, then the state times

@@ -128,7 +128,7 @@ def _turns(side: int) -> tuple[Tensor, Tensor, Tensor]:
     """Exponents of the transforms there and back, and how often each frequency counts.
 
     Kept as integers, they are exact in every type. Signals are real, so half of the frequencies
-    along the second axis say everything: all but the first count twice.
+    along the second axis are enough: all but the first count twice.
     """
     grid = 2 * side - 1
     points = torch.cartesian_prod(torch.arange(grid), torch.arange(grid))

@@ -54,7 +54,7 @@ class StaticGroups:
 
 
 class _Settings:
-    """What `static_plans` has set; a plain object, which torch.compile can read and guard."""
+    """The setting of `static_plans`; a plain object, which torch.compile can read and guard."""
 
     requested = False
     max_num_elements = MAX_GROUP_SIZE

@@ -13,7 +13,7 @@ from treefold.fold import TableRows, TreePlan
 from treefold.shapes import Float, Int
 
 FEW_TIMES = 2
-"""How often each state must be asked for, on average, for a table of all of them to be worth it."""
+"""The least mean number of uses of a state that make a table of all states worth it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from treefold.algebra.exact import (
     Max,
     Min,
     Sum,
+    weight_like,
 )
 from treefold.algebra.histogram import (
     Histogram,
@@ -142,4 +143,5 @@ __all__ = [
     "stack_size",
     "take",
     "tensors_of",
+    "weight_like",
 ]

@@ -31,6 +31,13 @@ class ExactMonoid(ABC):
         """The elements that stand for the values `x`, `[n, *feature]`."""
         return x
 
+    def encode_weighted(self, x: Tensor, weight: Tensor) -> State:
+        """The same where row i is there `weight[i]` times, which may be a fraction."""
+        raise ValueError(
+            f"{type(self).__name__} takes no weights; they have a meaning for Sum, Mean, Variance, "
+            "LogSumExp, and products of these"
+        )
+
     def decode(self, state: Any) -> Any:
         """The values that the elements of `state` stand for."""
         return state
@@ -52,6 +59,10 @@ class Sum(ExactMonoid):
     def encode(self, x: Tensor) -> Tensor:
         """`x` itself, in a type that can be added."""
         return as_numbers(x)
+
+    def encode_weighted(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The weight times x."""
+        return x * weight_like(weight, x)
 
 
 @dataclass(frozen=True)
@@ -106,7 +117,22 @@ class LogSumExp(ExactMonoid):
         finite = torch.logaddexp(a.masked_fill(same, 0), b.masked_fill(same, 0))
         return torch.where(same, (a + b) / 2, finite)
 
+    def encode_weighted(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The logarithm of the weight times exp x; a weight of zero gets no gradient."""
+        weight = weight_like(weight, x)
+        none = weight == 0
+        return x + weight.masked_fill(none, 1).log().masked_fill(none, -math.inf)
+
 
 def as_numbers(x: Tensor) -> Tensor:
     """`x`, with booleans as integers: they would add up to a boolean."""
     return x.to(torch.int64) if x.dtype == torch.bool else x
+
+
+def weight_like(weight: Tensor, x: Tensor) -> Tensor:
+    """One weight per row, in as many axes as the rows have."""
+    if weight.shape != x.shape[:1]:
+        raise ValueError(
+            f"weight has shape {tuple(weight.shape)}; expected ({x.shape[0]},), one for each row"
+        )
+    return weight.view(-1, *(1 for _ in x.shape[1:]))

@@ -59,7 +59,7 @@ class Law:
     ) -> Tensor:
         """The mean over samples of `|left - right|²`, as in the paper's L_comm and L_assoc.
 
-        `reduction` says what becomes of the squares within a sample: their `"sum"` is the paper's
+        `reduction` is for the squares within a sample: their `"sum"` is the paper's
         `|·|²`, their `"mean"` does not grow with the width of the state. No samples cost nothing,
         yet every parameter of `op` still receives a (zero) gradient.
         """
@@ -129,7 +129,7 @@ def _merge_with_nothing(op: Monoid, a: State) -> tuple[State, State]:
     return (held.merged(nothing, op).value(op), nothing.merged(held, op).value(op)), (a, a)
 
 
-# Empty is formal wherever parts are merged, so that this holds for every operator, learned or not.
+# Empty is formal wherever parts are merged, and so this holds for every operator, learned or not.
 FORMAL_IDENTITY = Law("identity (formal)", 1, _merge_with_nothing)
 # As an element e is like any other. Both products with it, as one state: each may move a.
 IDENTITY = Law(

@@ -39,6 +39,10 @@ class Product(ExactMonoid):
         """The encodings of the same `x` by all components."""
         return tuple(op.encode(x) for op in self.monoids)
 
+    def encode_weighted(self, x: Tensor, weight: Tensor) -> tuple[State, ...]:
+        """The same with a weight for each row, if all components take one."""
+        return tuple(op.encode_weighted(x, weight) for op in self.monoids)
+
     def decode(self, state: tuple[State, ...]) -> tuple[State, ...]:
         """The answers of all components."""
         return tuple(op.decode(part) for op, part in zip(self.monoids, state, strict=True))

@@ -39,7 +39,7 @@ def draw_for(
 def draw_integers(
     high: int, shape: tuple[int, ...], like: State, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Integers from 0 to `high` - 1, drawn where the generator lives and moved beside `like`."""
+    """Integers from 0 to `high` - 1, drawn on the generator's device, then on that of `like`."""
     device = generator.device if generator is not None else torch.device("cpu")
     drawn = torch.randint(high, shape, generator=generator, device=device)
     return drawn.to(tensors_of(like)[0].device)

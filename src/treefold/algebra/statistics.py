@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treefold.algebra.exact import ExactMonoid, as_numbers
+from treefold.algebra.exact import ExactMonoid, as_numbers, weight_like
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,11 @@ class Mean(ExactMonoid):
         x = as_numbers(x)
         return x, torch.ones_like(x)
 
+    def encode_weighted(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """(weight x, weight)."""
+        weighted = x * weight_like(weight, x)
+        return weighted, weight_like(weight, x).to(weighted.dtype).expand_as(weighted)
+
     def decode(self, state: tuple[Tensor, Tensor]) -> Tensor:
         """sum / count; true division also for integers."""
         total, count = state
@@ -42,7 +47,8 @@ class Variance(ExactMonoid):
 
     Unlike E[x²] - E[x]² it does not cancel when the mean is large, and it is never negative. Of
     nothing it is NaN; `unbiased` divides by count - 1, which makes it NaN for one value too.
-    Integers are encoded in torch's default floating type.
+    Integers are encoded in torch's default floating type. Weights are repetitions: `unbiased`
+    divides by their sum - 1.
     """
 
     unbiased: bool = False
@@ -59,7 +65,8 @@ class Variance(ExactMonoid):
         (count_a, mean_a, squares_a), (count_b, mean_b, squares_b) = a, b
         count = count_a + count_b
         # The shares of a and b; of two empty states, 0 and 0.
-        share_a, share_b = count_a / count.clamp(min=1), count_b / count.clamp(min=1)
+        divisor = count.masked_fill(count == 0, 1)
+        share_a, share_b = count_a / divisor, count_b / divisor
         mean = mean_a * share_a + mean_b * share_b
         between = (mean_a - mean_b).square() * (count * share_a * share_b)
         return count, mean, squares_a + squares_b + between
@@ -68,6 +75,11 @@ class Variance(ExactMonoid):
         """(1, x, 0)."""
         x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
         return torch.ones_like(x), x, torch.zeros_like(x)
+
+    def encode_weighted(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(weight, x, 0)."""
+        _, x, zeros = self.encode(x)
+        return weight_like(weight, x).to(x.dtype).expand_as(x), x, zeros
 
     def decode(self, state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """The sum of squared deviations over count, or over count - 1."""

@@ -1,13 +1,11 @@
 """A trained model as an aggregation of Ray Data: its operator merges what workers have folded.
 
-Ray merges the accumulators of a key pairwise, and often one after the other: a chain as long as
-there are blocks, over which a learned operator would drift. An accumulator is therefore a binary
-counter. It has at most one state per power of two, and two states of about equally many rows are
-merged as carries are, so no row is deeper than about 2 log2 n.
+Ray joins the accumulators of a key pairwise, and often one after the other: a chain as long as
+there are blocks, over which a learned operator would drift. An accumulator therefore holds states
+with the numbers of their rows, which are merged when there are many, small ones with small ones.
 """
 
-import struct
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +13,12 @@ import torch
 from ray.data.aggregate import AggregateFnV2
 from torch import Tensor
 
-from treefold.algebra import Monoid
 from treefold.distributed.columns import check_rows, check_type
 from treefold.distributed.model_fold import ModelFold
 from treefold.fold import Groups
 
-Counter: TypeAlias = list[tuple[int, Tensor]]
-"""States `[1, *state]` with the numbers of their rows, the largest first, none of equal digits."""
+MOST_STATES = 256
+"""States that an accumulator holds of a key."""
 
 
 class MonoidAggregate(AggregateFnV2[bytes, Any]):  # type: ignore[misc]
@@ -73,51 +70,41 @@ class MonoidAggregate(AggregateFnV2[bytes, Any]):  # type: ignore[misc]
         count = len(checked.good)
         if not count:
             return None
-        return to_bytes([(count, self.fold.fold(checked.x, Groups.from_sizes([count])))])
+        return to_bytes(
+            torch.tensor([count]), self.fold.fold(checked.x, Groups.from_sizes([count]))
+        )
 
     def combine(self, current_accumulator: bytes, new: bytes) -> bytes:
         """The partial states of two workers."""
-        one, other = (from_bytes(data, self.fold.none) for data in (current_accumulator, new))
-        return to_bytes(merged(one, other, self.fold.operator))
+        parts = [from_bytes(data, self.fold.none) for data in (current_accumulator, new)]
+        counts, states = map(torch.cat, zip(*parts, strict=True))
+        while len(counts) > MOST_STATES:
+            counts, states = self._with_small_ones_merged(counts, states)
+        return to_bytes(counts, states)
 
     def finalize(self, accumulator: bytes) -> Any:
         """The state of a key."""
-        return total(from_bytes(accumulator, self.fold.none), self.fold.operator)[0].tolist()
+        counts, states = from_bytes(accumulator, self.fold.none)
+        return self.fold.merge(states, Groups.from_sizes([len(counts)]))[0].tolist()
+
+    def _with_small_ones_merged(self, counts: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        """The smaller half of the states, merged in pairs, and the others."""
+        order = counts.argsort(stable=True)
+        small, large = order.tensor_split([max(2, len(order) // 4 * 2)])
+        pairs = small.view(-1, 2)
+        merged = self.fold.merge(states[small], Groups.from_sizes([2] * len(pairs)))
+        counts = torch.cat([counts[pairs].sum(1), counts[large]])
+        return counts, torch.cat([merged, states[large]])
 
 
-@torch.no_grad()
-def merged(one: Counter, other: Counter, op: Monoid) -> Counter:
-    """Join two counters; states that stand for about as many rows are merged."""
-    kept: Counter = []
-    for count, state in sorted(one + other, key=lambda entry: entry[0]):
-        # From the lowest digit up: a carry meets the next entry.
-        while kept and kept[-1][0].bit_length() >= count.bit_length():
-            before, left = kept.pop()
-            count, state = before + count, cast(Tensor, op(left, state))
-        kept.append((count, state))
-    return kept[::-1]
-
-
-@torch.no_grad()
-def total(counter: Counter, op: Monoid) -> Tensor:
-    """Merge all states, small ones first."""
-    *larger, (_, state) = counter
-    for _, each in reversed(larger):
-        state = cast(Tensor, op(each, state))
-    return state
-
-
-def to_bytes(counter: Counter) -> bytes:
+def to_bytes(counts: Tensor, states: Tensor) -> bytes:
     """Serialize, for an engine that moves accumulators between workers."""
-    counts = [count for count, _ in counter]
-    header = struct.pack(f"<I{len(counts)}q", len(counts), *counts)
-    return header + torch.cat([state for _, state in counter]).numpy().tobytes()
+    return len(counts).to_bytes(8) + counts.numpy().tobytes() + states.numpy().tobytes()
 
 
-def from_bytes(data: bytes, none: Tensor) -> Counter:
+def from_bytes(data: bytes, none: Tensor) -> tuple[Tensor, Tensor]:
     """Read what `to_bytes` has written, with states like those of `none`."""
-    (length,) = struct.unpack_from("<I", data)
-    counts = struct.unpack_from(f"<{length}q", data, 4)
-    numbers = np.frombuffer(data, none.numpy().dtype, offset=4 + 8 * length).copy()
-    states = torch.from_numpy(numbers).view(length, *none.shape[1:])
-    return [*zip(counts, states.split(1), strict=True)]
+    length = int.from_bytes(data[:8])
+    counts = np.frombuffer(data, np.int64, length, offset=8).copy()
+    numbers = np.frombuffer(data, none.numpy().dtype, offset=8 + 8 * length).copy()
+    return torch.from_numpy(counts), torch.from_numpy(numbers).view(length, *none.shape[1:])

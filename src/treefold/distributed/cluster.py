@@ -134,7 +134,7 @@ def _remote(work: Callable[..., Any], num_returns: int = 1) -> Any:
 
 
 def _result(reference: Any) -> Any:
-    """What a task has made; its errors are raised without Ray's own traceback."""
+    """The result of a task; its errors are raised without Ray's own traceback."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:

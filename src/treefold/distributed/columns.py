@@ -19,7 +19,7 @@ class CheckedRows(NamedTuple):
     """Places of the good rows in the column, in order."""
     bad: np.ndarray
     problems: pa.Array
-    """Of the bad rows, in their order."""
+    """One entry for each bad row, in their order."""
 
 
 def check_type(kind: pa.DataType, fold: ModelFold, column: str, where: str = "") -> None:

@@ -29,7 +29,7 @@ def sizes_of(starts: np.ndarray, total: int) -> np.ndarray:
 
 
 def places_of(splitters: pa.Array, keys: pa.Array) -> list[int]:
-    """Where sorted keys are cut before each splitter; nulls are last."""
+    """The places where sorted keys are cut before each splitter; nulls are last."""
     count = len(keys) - keys.null_count
     if pa.types.is_primitive(keys.type) and not pa.types.is_boolean(keys.type):
         plain = (each.to_numpy(zero_copy_only=False) for each in (keys[:count], splitters))

@@ -128,7 +128,7 @@ def infer_layerwise(
 
 
 def _width(layer: object) -> int:
-    """The width of the rows that a layer returns, 0 if its attributes do not tell."""
+    """The width of the rows that a layer returns, 0 if it has no such attribute."""
     heads = getattr(layer, "heads", 1)
     return max(heads * getattr(layer, "out_channels", 0), getattr(layer, "out_features", 0))
 

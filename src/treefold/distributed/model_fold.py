@@ -6,6 +6,7 @@ Workers get these parts alone, so a worker needs only torch and the operators.
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from treefold.aggr import LCMAggregation
 from treefold.algebra import ExactMonoid, Monoid
 from treefold.fold import Bracketing, Groups, Rows, TableRows, plan_tree, tree_reduce
+from treefold.saving import load
 from treefold.shapes import Int, Shaped
 
 
@@ -39,6 +41,8 @@ class ModelFold:
     @classmethod
     def of(cls, model: object) -> "ModelFold":
         """The fold of an aggregator, an operator or a finite monoid, in float32."""
+        if isinstance(model, str | Path):
+            model = load(model)
         if isinstance(model, cls):
             return model
         if isinstance(model, LCMAggregation):
@@ -58,8 +62,8 @@ class ModelFold:
             channels = cast(int, operator.channels)
             return cls(operator, in_channels=channels, encoder=getattr(operator, "code", None))
         raise ValueError(
-            f"got {model!r:.80}; expected an LCMAggregation, an operator or a FiniteMonoid: "
-            "for a run or a saved folder use `treefold.lab.experiments.load_fold(folder)`"
+            f"got {model!r:.80}; expected an LCMAggregation, an operator, a FiniteMonoid or the "
+            "folder of one: for a run use `treefold.lab.experiments.load_fold(folder)`"
         )
 
     @property

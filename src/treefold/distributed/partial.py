@@ -74,7 +74,7 @@ def fold_runs(fold: ModelFold, x: Tensor, sizes: np.ndarray) -> Tensor:
 
 
 def lowest_keys(rows: pa.Table) -> pa.Table:
-    """Of rows sorted by `key`: the first some of each of the keys with the lowest hashes."""
+    """A sample of rows sorted by `key`: the first some of the keys with the lowest hashes."""
     keys = rows["key"].combine_chunks()
     starts = first_of_runs(keys)
     sizes, hashes = sizes_of(starts, len(keys)), hash_of(keys.take(pa.array(starts)))
@@ -104,7 +104,7 @@ def _checked_keys(keys: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def _bad_rows(block: Block, keys: pa.Array, is_key: np.ndarray, checked: CheckedRows) -> pa.Table:
-    """What is wrong with rows that are not folded; those without a key are listed as such."""
+    """Problems of rows that are not folded; those without a key are listed as such."""
     without, has_key = np.flatnonzero(~is_key), is_key[checked.bad]
     was_null = block.keys.take(pa.array(without)).is_null()
     problems = checked.problems.filter(pa.array(has_key))

@@ -38,7 +38,7 @@ class Piece(NamedTuple):
     file: str
     row_groups: list[int]
     first_row: int
-    """Of the first row group."""
+    """The bytes of the first row group."""
     begin: int
     end: int
 
@@ -118,7 +118,7 @@ def _pieces_of(file: str, sizes: list[int], most_rows: int) -> Iterator[Piece]:
             last, next_number = last + sizes[next_number], next_number + 1
         begin, end = (-(-row // ROWS_PER_BLOCK) * ROWS_PER_BLOCK for row in (first, last))
         end, reach, until = min(end, total), last, next_number
-        while reach < end:  # the last block goes on in later row groups
+        while reach < end:  # the last block continues in later row groups
             reach, until = reach + sizes[until], until + 1
         if begin < end:
             yield Piece(file, list(range(number, until)), first, begin, end)

@@ -1,4 +1,4 @@
-"""How far answers of other merge orders are from those that are written, on a sample of keys."""
+"""The distance of answers of other merge orders from the written ones, on a sample of keys."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -21,7 +21,7 @@ NUM_ORDERS = 8
 
 @dataclass(frozen=True, eq=False)
 class TableStability:
-    """What another merge order changes, over the keys of a sample that have two or more rows."""
+    """Changes by another merge order, over the keys of a sample that have two or more rows."""
 
     num_keys: int
     num_rows: int

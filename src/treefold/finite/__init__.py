@@ -11,13 +11,11 @@ from treefold.finite.certificate import (
 )
 from treefold.finite.closure import LimitReached, Watch, close
 from treefold.finite.laws import Laws, check
-from treefold.finite.margin import Bounded, bounded
 from treefold.finite.monoid import FiniteMonoid, Tree, leaves, spelled
 from treefold.finite.quotient import Quotient, minimize
 
 __all__ = [
     "GRADES",
-    "Bounded",
     "Certificate",
     "FiniteMonoid",
     "Grade",
@@ -27,7 +25,6 @@ __all__ = [
     "Target",
     "Tree",
     "Watch",
-    "bounded",
     "certify",
     "check",
     "close",

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from treefold.algebra import Monoid, State, take, tensors_of
 from treefold.atomic import write_atomically
-from treefold.finite.closure import close
-from treefold.finite.laws import SHOWN, products_of
+from treefold.finite.closure import close, product_rows
+from treefold.finite.codebook import first_places
+from treefold.finite.laws import SHOWN
 from treefold.finite.monoid import FiniteMonoid, Tree, spelled
 from treefold.finite.quotient import Quotient, minimize
 from treefold.names import require_one_of
@@ -26,7 +27,7 @@ VERSION = 1
 
 
 class Target(Protocol):
-    """What is to be computed: an exact monoid with maps into and out of it, such as a set task."""
+    """A function to compute: an exact monoid with maps into and out of it, such as a set task."""
 
     @property
     def monoid(self) -> Monoid:
@@ -38,13 +39,13 @@ class Target(Protocol):
         ...
 
     def answer(self, state: Any, /) -> Tensor:
-        """What elements answer."""
+        """The answers of elements."""
         ...
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was proved, of which weights, and by how many comparisons.
+    """A proved statement, the weights it is about, and the number of comparisons.
 
     Of grade stream: every list of values, of any length and in any order, folded from the left,
     gets the target's answer. Of grade tree: every tree over every number of values does. Nothing is
@@ -61,7 +62,7 @@ class Certificate:
     checked: int
     """Products that were compared, and answers."""
     wrong: int
-    """How many of them were wrong."""
+    """The number of wrong ones."""
     counterexamples: tuple[str, ...]
     seconds: float
     weights: str = ""
@@ -73,6 +74,13 @@ class Certificate:
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The task, the run: whatever is needed to find the weights again."""
     version: int = VERSION
+
+    def with_margin(self, margin: float) -> "Certificate":
+        """The same with a margin; it proves nothing if rounding could turn a sign."""
+        examples, proved = self.counterexamples, self.holds and margin > 0
+        if margin <= 0:
+            examples += (f"rounding to float32 could turn signs: the margin is {margin:.3g}",)
+        return dataclasses.replace(self, margin=margin, holds=proved, counterexamples=examples)
 
     def save(self, path: Path | str) -> None:
         """Write as JSON, whole or not at all."""
@@ -89,7 +97,7 @@ class Certificate:
         return cls(**entries)
 
     def differences(self, other: "Certificate") -> list[str]:
-        """Where a certificate made again says otherwise; seconds may differ."""
+        """Differences of a certificate made again; seconds may differ."""
         names = [f.name for f in dataclasses.fields(self) if f.name not in ("seconds", "margin")]
         return [
             f"{name} was {getattr(self, name)!r:.60}, is {getattr(other, name)!r:.60}"
@@ -122,7 +130,7 @@ def certify(
     `finite.answers` are what its elements answer. Each element is mapped to a class of the target
     by its first history; if all products of classes are the classes of products, then so it is for
     every history, by induction. The converse holds too: a state that two classes share is wrong for
-    one of them, since some continuation tells them apart.
+    one of them, since some continuation distinguishes them.
 
     Products for the grade tree come from the table, or from `op` where there is none.
     """
@@ -139,7 +147,8 @@ def certify(
     checked, wrong = len(answers), len(bad)
     for place in bad[:SHOWN].tolist():
         tree = spelled(finite.tree(place + 1))
-        examples.append(f"{tree} answers {_said(answers[place])}, expected {_said(right[place])}")
+        given, needed = answers[place].tolist(), right[place].tolist()
+        examples.append(f"{tree} answers {given}, expected {needed}")
 
     for product in _products(finite, exact.monoid, classes, grade, op):
         found = torch.where(product.made < 0, -1, classes[product.made.clamp(min=0)])
@@ -207,7 +216,8 @@ def _products(
         return
     if finite.table is None and op is None:
         raise ValueError("the grade tree needs all products; give the operator as `op`")
-    for start, rows in products_of(finite, op):
+    guess = first_places(classes, len(exact))
+    for start, rows in product_rows(finite, op, lambda a, b: guess[exact(classes[a], classes[b])]):
         left = classes[start : start + len(rows)]
         yield _Products(start, rows, exact(left[:, None], classes[None]), False)
 
@@ -220,7 +230,3 @@ def _digest(tensors: list[Tensor], names: list[str] | None = None) -> str:
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _said(answer: Tensor) -> str:
-    return str(answer.tolist())

@@ -16,29 +16,33 @@ from treefold.algebra import (
     take,
     tensors_of,
 )
-from treefold.finite.codebook import Codebook
+from treefold.finite.codebook import Codebook, equal, first_places, rows_of
 from treefold.finite.monoid import FiniteMonoid, dense_type
 
 ROWS = 1 << 16
 """Products in one call of the operator, or fewer ..."""
 ENTRIES = 1 << 25
 """... if these would be more numbers."""
+BYTES = 1 << 20
+"""The number of states that are compared at once; they should stay in a cache."""
 LARGEST_TABLE = 1 << 13
 """Elements of the largest monoid whose table is kept: 128 MB of 16-bit numbers."""
 
+Guess = Callable[[Tensor, Tensor], Tensor]
+"""Probable products of elements; wrong ones cost time, and nothing else."""
 Watch = Callable[[int, int], None]
 """Called with how many elements are known, and how many still have to be multiplied."""
 
 
 class LimitReached(RuntimeError):
-    """More states than the limit; `found` is how many were known by then."""
+    """More states than the limit; `codes` are those that were known by then."""
 
-    def __init__(self, found: int, limit: int) -> None:
+    def __init__(self, codes: State, limit: int) -> None:
         super().__init__(
-            f"{found} states are reachable and more may be: the limit is {limit}. Either the "
-            "operator does not close, or it needs a larger limit"
+            f"{stack_size(codes)} states are reachable and more may be: the limit is {limit}. "
+            "Either the operator does not close, or it needs a larger limit"
         )
-        self.found, self.limit = found, limit
+        self.codes, self.limit = codes, limit
 
 
 @torch.no_grad()
@@ -74,9 +78,7 @@ class _Search:
         self.op, self.limit, self.watch = op, limit, watch
         self.book = Codebook(values)
         self.values = 1 + self.book.find(values)
-        first = torch.full((len(self.book),), len(self.values)).scatter_reduce(
-            0, self.values - 1, torch.arange(len(self.values)), "amin"
-        )
+        first = first_places(self.values - 1, len(self.book))
         self.left = [torch.full((1 + len(first),), -1)]
         self.right = [torch.cat([torch.tensor([-1]), first])]
         self.steps: list[Tensor] = [self.values[None]]
@@ -123,23 +125,23 @@ class _Search:
         )
         if not trees or len(elements) > LARGEST_TABLE:
             return elements
-        table = torch.empty(len(elements), len(elements), dtype=dense_type(len(elements)))
-        for start, rows in product_rows(self.op, elements):
-            table[start : start + len(rows)] = rows
-        return dataclasses.replace(elements, table=table)
+        entry = dense_type(len(elements))
+        rows = [rows.to(entry) for _, rows in product_rows(elements, self.op)]
+        return dataclasses.replace(elements, table=torch.cat(rows))
 
     def _multiply(self, left: Tensor, right: Tensor) -> Tensor:
         """The numbers of products, which are added to the book where they are new."""
-        products = self.op(take(self.book.states, left - 1), take(self.book.states, right - 1))
-        first = self.book.add(products)
+        states = self.book.states
+        products = self.op(rows_of(states, left - 1), rows_of(states, right - 1))
+        numbers, first = self.book.add(products)
         self.left.append(left[first])
         self.right.append(right[first])
         self._require_room()
-        return 1 + self.book.find(products)
+        return 1 + numbers
 
     def _require_room(self) -> None:
         if len(self.book) > self.limit:
-            raise LimitReached(len(self.book), self.limit)
+            raise LimitReached(self.book.states, self.limit)
 
 
 def rows_at_once(states: State) -> int:
@@ -148,19 +150,29 @@ def rows_at_once(states: State) -> int:
     return max(1, min(ROWS, ENTRIES // max(1, width)))
 
 
-def product_rows(op: Monoid, finite: FiniteMonoid) -> Iterator[tuple[int, Tensor]]:
-    """All products of elements, some rows of the table at a time, each with its first row.
+def product_rows(
+    finite: FiniteMonoid, op: Monoid | None, guess: Guess | None = None
+) -> Iterator[tuple[int, Tensor]]:
+    """All products, some rows at a time with the number of the first; none without table or `op`.
 
-    A product that is none of the elements is -1.
+    A product that is no element is -1. A `guess` at products spares looking them up: to compare
+    states is ten times faster. What was guessed wrongly is looked up.
     """
-    book = Codebook(take(finite.codes, slice(1, None)))
     everything = torch.arange(len(finite))
+    if finite.table is not None:
+        for rows in everything.split(max(1, 64 * ROWS // len(finite))):
+            yield int(rows[0]), finite.table[rows].to(torch.int64)
+        return
+    if op is None:
+        return
     yield 0, everything[None]
-    right = everything[1:]
-    height = max(1, rows_at_once(finite.codes) // len(finite))
-    for start in range(1, len(finite), height):
-        left = everything[start : start + height]
-        pairs = left.repeat_interleave(len(right)), right.repeat(len(left))
-        found = book.find(op(*(take(finite.codes, numbers) for numbers in pairs)))
-        numbers = torch.where(found < 0, -1, found + 1).view(len(left), -1)
-        yield start, torch.cat([left[:, None], numbers], 1)
+    width = sum(part[:1].nbytes for part in tensors_of(finite.codes))
+    for row in everything[1:]:
+        parts = [row[None]]
+        for right in everything[1:].split(max(1, BYTES // width)):
+            rights = take(finite.codes, slice(int(right[0]), int(right[-1]) + 1))
+            products = op(rows_of(finite.codes, row.expand(len(right))), rights)
+            guessed = right if guess is None else guess(row, right)
+            likely = guess is not None and equal(products, rows_of(finite.codes, guessed))
+            parts.append(guessed if likely else finite.number(products))
+        yield int(row), torch.cat(parts)[None]

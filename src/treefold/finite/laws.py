@@ -1,14 +1,13 @@
 """The laws of a finite monoid, decided exactly: every pair is looked at, and none is sampled."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
-from torch import Tensor
 
 from treefold.algebra import Monoid
 from treefold.finite.closure import ROWS, product_rows
-from treefold.finite.monoid import FiniteMonoid, spelled
+from treefold.finite.monoid import FiniteMonoid, Tree, spelled
 
 SHOWN = 5
 """Counterexamples of each kind that are kept."""
@@ -16,7 +15,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Laws:
-    """What `check` found: how often each law fails, out of how many, and some of the failures."""
+    """Results of `check`: how often each law fails, out of how many, and some of the failures."""
 
     elements: int
     swaps: int
@@ -63,23 +62,15 @@ def check(finite: FiniteMonoid, op: Monoid | None = None) -> Laws:
     """
     swaps, swaps_broken, examples = _swaps(finite)
     pairs = pairs_broken = 0
-    for start, rows in products_of(finite, op):
+    everything = torch.arange(len(finite))
+    for start, rows in product_rows(finite, op, finite.walk):
         pairs += rows.numel()
-        bad = torch.nonzero(rows != _walked(finite, start, len(rows)))
+        walked = finite.walk(everything[start : start + len(rows), None], everything[None])
+        bad = torch.nonzero(rows != walked)
         pairs_broken += len(bad)
         for a, b in (bad[: max(0, 2 * SHOWN - len(examples))]).tolist():
             examples.append(_pair(finite, start + a, b, int(rows[a, b])))
     return Laws(len(finite) - 1, swaps, swaps_broken, pairs, pairs_broken, tuple(examples))
-
-
-def products_of(finite: FiniteMonoid, op: Monoid | None) -> Iterator[tuple[int, Tensor]]:
-    """All products, some rows at a time with their first row; none without a table or `op`."""
-    if finite.table is not None:
-        height = max(1, 64 * ROWS // len(finite))
-        for start in range(0, len(finite), height):
-            yield start, finite.table[start : start + height].to(torch.int64)
-    elif op is not None:
-        yield from product_rows(op, finite)
 
 
 def _swaps(finite: FiniteMonoid) -> tuple[int, int, list[str]]:
@@ -101,15 +92,9 @@ def _swaps(finite: FiniteMonoid) -> tuple[int, int, list[str]]:
     return len(finite) * many * (many - 1) // 2, broken, examples
 
 
-def _walked(finite: FiniteMonoid, start: int, height: int) -> Tensor:
-    everything = torch.arange(len(finite))
-    return finite.walk(everything[start : start + height, None], everything[None])
-
-
 def _pair(finite: FiniteMonoid, a: int, b: int, product: int) -> str:
-    one, listed = (finite.tree(a), finite.tree(b)), finite.tree(a)
-    for value in finite.word(b):
-        listed = (listed, value)
+    one = (finite.tree(a), finite.tree(b))
+    listed: Tree = reduce(lambda tree, value: (tree, value), finite.word(b), finite.tree(a))
     end = int(finite.walk(torch.tensor(a), torch.tensor(b)))
     was = f"element {product}" if product >= 0 else "none of the elements"
     return f"{spelled(one)} is {was}, but {spelled(listed)} is element {end}"

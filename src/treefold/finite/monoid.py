@@ -3,15 +3,15 @@
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from treefold.algebra import State, take, tensors_of
-from treefold.checkpoints import Checkpoint, CheckpointStore
 from treefold.finite.codebook import Codebook
+from treefold.saving import Classes, Config, Saved
 
 Tree: TypeAlias = "int | tuple[Tree, Tree] | None"
 """A value, two trees that are merged, or nothing at all (the identity)."""
@@ -21,7 +21,7 @@ IDENTITY = 0
 
 
 @dataclass(frozen=True, eq=False)
-class FiniteMonoid:
+class FiniteMonoid(Saved):
     """Elements 0, ..., n - 1 and their products by look-up; element 0 is the identity.
 
     A `Monoid` whose states are integer tensors of any shape: it folds, streams and updates like any
@@ -45,14 +45,14 @@ class FiniteMonoid:
     table: Tensor | None = None
     """All products, `[elements, elements]`."""
     answers: Tensor | None = None
-    """What each element answers, `[elements, *answer]`."""
+    """The answer of each element, `[elements, *answer]`."""
 
     def __len__(self) -> int:
         return len(self.steps)
 
     def __repr__(self) -> str:
-        kind = "table" if self.table is not None else "steps"
-        return f"FiniteMonoid({len(self)} elements, {len(self.values)} values, by {kind})"
+        by = "steps" if self.table is None else "table"
+        return f"FiniteMonoid({len(self)} elements, {len(self.values)} values, by {by})"
 
     @property
     def identity(self) -> Tensor:
@@ -66,10 +66,10 @@ class FiniteMonoid:
         return self.walk(a, b)
 
     def walk(self, a: Tensor, b: Tensor) -> Tensor:
-        """Where `a` comes to along the values of `b`, step by step."""
+        """The states from `a` along the values of `b`, step by step."""
         a, b = torch.broadcast_tensors(a, b)
-        at, words = a.long(), self._words
-        for letter in words.T:
+        at = a.long()
+        for letter in self._words.T:
             step = letter[b.long()]
             at = torch.where(step < 0, at, self.steps[at, step.clamp(min=0)].long())
         return at.to(a.dtype)
@@ -103,11 +103,11 @@ class FiniteMonoid:
 
     def number(self, states: State) -> Tensor:
         """The elements that stand for states of the operator; -1 for states that are none."""
-        found = Codebook(take(self.codes, slice(1, None))).find(states)
+        found = self._book.find(states)
         return torch.where(found < 0, -1, found + 1)
 
     def tree(self, element: int) -> Tree:
-        """How an element first came about: values, and trees of them."""
+        """The first derivation of an element: values, and trees of them."""
         left, right = int(self.left[element]), int(self.right[element])
         if left < 0:
             return right if right >= 0 else None
@@ -117,37 +117,32 @@ class FiniteMonoid:
         """The values in the tree of an element, from left to right."""
         return leaves(self.tree(element))
 
-    def save(self, folder: Path | str) -> None:
-        """Write to a folder, whole or not at all, in place of what was saved there before."""
-        store = CheckpointStore(Path(folder), "finite", keep=1)
-        store.folder.mkdir(parents=True, exist_ok=True)
+    def saved(self) -> tuple[Config, dict[str, Tensor]]:
+        """The arguments of `save_pretrained`."""
         parts = tensors_of(self.codes)
         tensors = {f"codes.{number}": part for number, part in enumerate(parts)}
-        for name in _TENSORS:
-            if getattr(self, name) is not None:
-                tensors[name] = getattr(self, name)
-        store.save(Checkpoint(tensors, {"tuple": isinstance(self.codes, tuple)}))
+        tensors |= {name: each for name in _TENSORS if (each := getattr(self, name)) is not None}
+        return {"class": "FiniteMonoid", "tuple": isinstance(self.codes, tuple)}, tensors
 
     @classmethod
-    def load(cls, folder: Path | str) -> "FiniteMonoid":
-        """Read what `save` has written; a ValueError if it is not there or damaged."""
-        saved = CheckpointStore(Path(folder), "finite", keep=1).load()
-        if saved is None:
-            raise ValueError(f"{folder} holds no finite monoid; give the folder that `save` got")
-        codes = [saved.tensors[name] for name in sorted(saved.tensors) if name[:6] == "codes."]
-        named = {name: saved.tensors[name] for name in _TENSORS if name in saved.tensors}
-        return cls(tuple(codes) if saved.state["tuple"] else codes[0], **named)
+    def restored(
+        cls, config: Config, tensors: dict[str, Tensor], classes: Classes
+    ) -> "FiniteMonoid":
+        """The monoid that `saved` has described."""
+        codes = [tensors[name] for name in sorted(tensors) if name[:6] == "codes."]
+        named = {name: tensors[name] for name in _TENSORS if name in tensors}
+        return cls(tuple(codes) if config["tuple"] else codes[0], **named)
 
-    @property
+    @cached_property
+    def _book(self) -> Codebook:
+        return Codebook(take(self.codes, slice(1, None)))
+
+    @cached_property
     def _words(self) -> Tensor:
         """The word of each element, filled up with -1: `[elements, longest]`."""
-        known = self.__dict__.get("_known_words")
-        if known is None:
-            words = [self.word(element) for element in range(len(self))]
-            longest = max(map(len, words))
-            known = torch.tensor([word + [-1] * (longest - len(word)) for word in words])
-            self.__dict__["_known_words"] = known
-        return known
+        words = [self.word(element) for element in range(len(self))]
+        longest = max(map(len, words))
+        return torch.tensor([word + [-1] * (longest - len(word)) for word in words])
 
 
 _TENSORS = ("values", "steps", "left", "right", "table", "answers")

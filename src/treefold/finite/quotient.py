@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from treefold.algebra import take
-from treefold.finite.codebook import Codebook
+from treefold.finite.codebook import Codebook, first_places
 from treefold.finite.monoid import IDENTITY, FiniteMonoid, dense_type
 
 
@@ -21,7 +21,7 @@ class Quotient:
 
 @torch.no_grad()
 def minimize(finite: FiniteMonoid, answers: Tensor | None = None) -> Quotient:
-    """Merge elements that no continuation tells apart: a ⊕ v... always answers what b ⊕ v... does.
+    """Merge elements that no continuation distinguishes: a ⊕ v... answers as b ⊕ v... does.
 
     `answers` are `[elements, *answer]`, by default the monoid's own. The identity stays apart: an
     empty set may answer what no other set does. Its answer is not looked at.
@@ -34,9 +34,7 @@ def minimize(finite: FiniteMonoid, answers: Tensor | None = None) -> Quotient:
     classes = alike(finite, answers)
     num_classes = int(classes.max()) + 1
     # Of each class its first element, which is the one with the shortest history.
-    first = torch.full((num_classes,), len(finite)).scatter_reduce(
-        0, classes, torch.arange(len(finite)), "amin"
-    )
+    first = first_places(classes, num_classes)
     place = first.argsort().argsort()
     classes, first = place[classes], first.sort().values
     left, right = finite.left[first], finite.right[first]
@@ -46,10 +44,7 @@ def minimize(finite: FiniteMonoid, answers: Tensor | None = None) -> Quotient:
         products = classes[finite.table.long()]
         table = products[first][:, first]
         if not torch.equal(table[classes][:, classes], products):
-            raise ValueError(
-                "the product of alike elements is not alike: this is no commutative monoid, see "
-                "`check`"
-            )
+            raise ValueError("products of alike elements differ: no commutative monoid, see check")
         table = table.to(dense_type(num_classes))
     smaller = FiniteMonoid(
         take(finite.codes, first),

@@ -19,14 +19,14 @@ class Groups:
     """A partition of rows into groups, some of them possibly empty.
 
     `x[groups.order]` brings the rows of each group together, group after group; `groups.sizes`
-    says how many each has. Build one with `from_index`, `from_ptr`, `from_sizes`, `from_mask` or
+    has how many each has. Build one with `from_index`, `from_ptr`, `from_sizes`, `from_mask` or
     `from_nested`.
     """
 
     sizes: Int[Tensor, " groups"]
     order: Int[Tensor, " n"]
     num_rows: int
-    """How many rows the tensor to be grouped has; more than `n` if some belong to no group."""
+    """The number of rows of the tensor to be grouped; more than `n` if some belong to no group."""
     known_sizes: Int[Tensor, " groups"] | None = field(default=None, repr=False)
     """The sizes in the host's memory, where groups on another device have them already."""
     plans: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -208,7 +208,7 @@ def places_within(sizes: Int[Tensor, " groups"], total: int | None = None) -> In
 
 
 def checked_sizes(sizes: Tensor | Sequence[int]) -> Int[Tensor, " groups"]:
-    """Group sizes on the host as int64, or a ValueError that says what is wrong with them."""
+    """Group sizes on the host as int64, or a ValueError that names what is wrong with them."""
     if not isinstance(sizes, Tensor):
         sizes = torch.tensor(sizes, dtype=None if len(sizes) else torch.int64)
     if sizes.dtype not in INTEGER_TYPES or sizes.dim() != 1:

@@ -120,7 +120,7 @@ class TreePlan:
     ) -> "TreePlan":
         """Row 0 meets row 1, what they make meets row 2, and so on: nodes only, no groups.
 
-        What was made last is the right one of its pair where `comes_from_right` says so.
+        What was made last is the right one of its pair where `comes_from_right` is true.
         """
         num_nodes = len(comes_from_right)
         num_rows = num_nodes + bool(num_nodes)

@@ -11,7 +11,7 @@ from treefold.fold.plan import TreePlan
 from treefold.fold.plan_balanced import plan_balanced
 from treefold.fold.plan_ragged import plan_carry, plan_random
 
-# Open to any string, so that a wrong one gets our error and not a type checker's.
+# Open to any string: a wrong one gets our error and not a type checker's.
 Bracketing: TypeAlias = Literal["balanced", "carry", "random"] | str
 
 REPEATABLE: dict[str, Callable[[Tensor], TreePlan]] = {

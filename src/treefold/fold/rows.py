@@ -73,7 +73,7 @@ def require_rows(x: Rows, groups: Groups) -> None:
 def take_rows(x: Rows, index: Int[Tensor, " m"], is_permutation: bool = False) -> State:
     """The rows of `x` at `index`, gathered once.
 
-    Where `is_permutation` says that `index` names every row of `x` exactly once, gradients are
+    Where `is_permutation` states that `index` names every row of `x` exactly once, gradients are
     copied back; else they are added up, one by one.
     """
     if isinstance(x, TableRows):

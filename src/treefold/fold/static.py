@@ -1,6 +1,6 @@
 """The balanced fold with shapes that depend on the numbers of rows and groups alone.
 
-`plan_balanced` reads group sizes on the host, so that no level does spare work. Here nothing is
+`plan_balanced` reads group sizes on the host, and no level does spare work. Here nothing is
 read: what torch.compile, torch.export or a CUDA graph records holds for any batch. The trees, and
 so the answers, are those of `plan_balanced`.
 

@@ -34,7 +34,7 @@ class Subtrees:
     heights: Int[Tensor, " parts"]
     places: Int[Tensor, " parts"]
     runs: Int[Tensor, " parts"]
-    """Which run of rows each belongs to; ascending, and in the order of rows within a run."""
+    """The run of rows that each belongs to; ascending, and in the order of rows within a run."""
 
     @cached_property
     def shifts(self) -> Int[Tensor, " parts"]:

@@ -26,11 +26,11 @@ from treefold.fold.static import (
 from treefold.shapes import Int
 
 LEVELS_AT_ONCE = 8
-"""Numbers of levels are rounded up to a multiple of this, so that there are few graphs."""
+"""Numbers of levels are rounded up to a multiple of this: there are few graphs."""
 
 
 class SuppliedPlan(NamedTuple):
-    """Who meets whom, as index tensors. Places are those in [leaves, level 0, level 1, ...]."""
+    """A plan as index tensors. Places are those in [leaves, level 0, level 1, ...]."""
 
     sizes: Int[Tensor, " groups"]
     leaves: Int[Tensor, " n"]
@@ -78,13 +78,13 @@ def supply(plan: TreePlan, groups: Groups, others: Iterable[SuppliedPlan] = ()) 
 
 
 def _lengths(plan: SuppliedPlan) -> list[int]:
-    """Of all its tensors."""
+    """The lengths of all its tensors."""
     tensors = [plan.leaves, plan.sizes, plan.trees.is_live, *sum(plan.levels, ())]
     return [len(each) for each in tensors]
 
 
 def _num_spare(length: int, taken: set[int]) -> int:
-    """How many more, two or more, make a length that is not taken; it is then."""
+    """The number of spare ones, two or more, that makes a length not taken yet; it is then."""
     found = next(more for more in count(2) if length + more not in taken)
     taken.add(length + found)
     return found

@@ -45,11 +45,13 @@ def tree_reduce(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> State:
     tensors where the operator's states are tuples, or `TableRows` where rows repeat.
     """
     # For every batch of a training, `isinstance` with a protocol is too slow.
-    if not hasattr(op, "reduce_tree"):
-        return tree_fold(op, x, plan).groups
     if (x.rows.shape[0] if isinstance(x, TableRows) else num_rows(x)) != plan.num_rows:
         _require_rows(x, plan)
-    return cast(ReducesTrees, op).reduce_tree(x, plan)
+    if hasattr(op, "reduce_tree"):
+        return cast(ReducesTrees, op).reduce_tree(x, plan)
+    if hasattr(op, "fold_tree"):
+        return cast(FoldsTrees, op).fold_tree(x, plan).groups
+    return fold_levels(op, x, plan).groups
 
 
 def tree_fold(op: Monoid | BinaryFunction, x: Rows, plan: TreePlan) -> Fold:

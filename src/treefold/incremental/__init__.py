@@ -3,6 +3,7 @@
 from treefold.incremental.chunked import Chunk, fold_chunks
 from treefold.incremental.dynamic import DynamicAggregation
 from treefold.incremental.fold_tree import FoldTree
+from treefold.incremental.layers import Answers, DynamicModel
 from treefold.incremental.stability import (
     BracketingStability,
     bracketing_stability,
@@ -13,9 +14,11 @@ from treefold.incremental.stability import (
 from treefold.incremental.streaming import StreamingFold, chunks_stability
 
 __all__ = [
+    "Answers",
     "BracketingStability",
     "Chunk",
     "DynamicAggregation",
+    "DynamicModel",
     "FoldTree",
     "StreamingFold",
     "bracketing_stability",

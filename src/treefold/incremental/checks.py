@@ -1,7 +1,7 @@
 """Checks of arguments: rows, numbers of sets, integers."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -61,3 +61,31 @@ def _alike(like: Tensor, rows: Tensor) -> Tensor:
             f"expected {like.dtype} of shape [{expected}], like the rows before"
         )
     return rows.detach()
+
+
+def checked_edges(edge_index: Tensor, num_nodes: int, device: torch.device) -> Int[Tensor, " 2 n"]:
+    """Edges between the nodes of a graph, or a ValueError."""
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise ValueError(f"edge_index has shape {tuple(edge_index.shape)}; expected [2, edges]")
+    if edge_index.dtype not in INTEGER_TYPES:
+        raise ValueError(f"edge_index is {edge_index.dtype}; expected integers")
+    edge_index = edge_index.to(device).long()
+    wrong = edge_index[(edge_index < 0) | (edge_index >= num_nodes)]
+    if wrong.numel():
+        raise ValueError(
+            f"edge_index names node {int(wrong[0])}, but there are {num_nodes} nodes; "
+            "`add_nodes` makes more"
+        )
+    return edge_index
+
+
+def rows_of_nodes(nodes: Integers, x: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Some nodes, each once, and a row for each."""
+    found, x = as_sets(nodes, like.shape[0], like.device), cast(Tensor, rows_like(like, x))
+    different = found.unique().numel()
+    if x.shape[0] != found.numel() or different != found.numel():
+        raise ValueError(
+            f"{x.shape[0]} rows for {found.numel()} nodes, {different} of them "
+            "different; expected one row each, and each node once"
+        )
+    return found, x

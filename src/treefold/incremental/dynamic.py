@@ -3,20 +3,20 @@
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
 
 from treefold.aggr import LCMAggregation, MonoidAggregation
 from treefold.algebra import Monoid, State
-from treefold.fold import INTEGER_TYPES, Groups
-from treefold.incremental.checks import Integers, as_sets, rows_like
+from treefold.fold import Groups
+from treefold.incremental.checks import Integers, checked_edges, rows_like, rows_of_nodes
 from treefold.incremental.edge_table import EdgeTable
 from treefold.incremental.fold_tree import FoldTree
 from treefold.incremental.saving import load_set, save_set
 from treefold.incremental.stability import BracketingStability
-from treefold.incremental.tree_storage import bytes_of, number_of
+from treefold.incremental.tree_storage import bytes_of, number_of, placed
 from treefold.shapes import Int, Shaped
 
 TREES = "carry"
@@ -43,7 +43,7 @@ class DynamicAggregation:
         edge_index: Tensor,
     ) -> None:
         self._begin(aggregation, x)
-        edge_index = self._checked_edges(edge_index)
+        edge_index = checked_edges(edge_index, self.num_nodes, self._x.device)
         source, target = edge_index
         groups = Groups.from_index(target, self.num_nodes)
         self.tree = FoldTree(self._op, self._messages(source), groups)
@@ -89,27 +89,21 @@ class DynamicAggregation:
 
     def add_edges(self, edge_index: Tensor) -> None:
         """Add edges: `[2, n]`, columns (source, target)."""
-        edge_index = self._checked_edges(edge_index)
+        edge_index = checked_edges(edge_index, self.num_nodes, self._x.device)
         source, target = edge_index
         handles = self.tree.insert(self._messages(source), target)
-        self._remember(number_of(handles), source)
+        self._sources = placed(self._sources, number_of(handles), source)
         self._edges.add(edge_index, handles)
 
     def remove_edges(self, edge_index: Tensor) -> None:
         """Remove edges, one per column; a ValueError, and nothing changed, if one is missing."""
-        found = self._edges.find(self._checked_edges(edge_index))
+        found = self._edges.find(checked_edges(edge_index, self.num_nodes, self._x.device))
         self.tree.remove(found.handles)
         self._edges.remove(found)
 
     def replace_nodes(self, nodes: Integers, x: Shaped[Tensor, " n *feature"]) -> None:
         """Give nodes other features, which changes what they send along all of their edges."""
-        nodes = as_sets(nodes, self.num_nodes, self._x.device)
-        x = cast(Tensor, rows_like(self._x, x))
-        if x.shape[0] != nodes.numel() or nodes.unique().numel() != nodes.numel():
-            raise ValueError(
-                f"{x.shape[0]} rows for {nodes.numel()} nodes, {nodes.unique().numel()} of them "
-                "different; expected one row each, and each node once"
-            )
+        nodes, x = rows_of_nodes(nodes, x, self._x)
         which, handles = self._edges.leaving(nodes)
         with torch.no_grad():
             self.tree.replace(handles, self._encode(x[which]))
@@ -163,41 +157,19 @@ class DynamicAggregation:
 
     @torch.no_grad()
     def _messages(self, sources: Tensor) -> State:
-        return self._encode(self._x[sources])
-
-    def _remember(self, numbers: Tensor, sources: Tensor) -> None:
-        needed = int(numbers.max()) + 1 if numbers.numel() else 0
-        if needed > self._sources.numel():
-            missing = max(needed, 2 * self._sources.numel()) - self._sources.numel()
-            self._sources = torch.cat([self._sources, self._sources.new_zeros(missing)])
-        self._sources[numbers] = sources
-
-    def _checked_edges(self, edge_index: Tensor) -> Tensor:
-        if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-            raise ValueError(f"edge_index has shape {tuple(edge_index.shape)}; expected [2, edges]")
-        if edge_index.dtype not in INTEGER_TYPES:
-            raise ValueError(f"edge_index is {edge_index.dtype}; expected integers")
-        edge_index = edge_index.to(self._x.device).long()
-        wrong = edge_index[(edge_index < 0) | (edge_index >= self.num_nodes)]
-        if wrong.numel():
-            raise ValueError(
-                f"edge_index names node {int(wrong[0])}, but there are {self.num_nodes} nodes; "
-                "`add_nodes` makes more"
-            )
-        return edge_index
+        return cast(State, self._encode(self._x[sources]))
 
 
 def _parts(
     aggregation: Aggregating,
-) -> tuple[Monoid, Callable[..., State], Callable[..., State]]:
+) -> tuple[Monoid, Callable[..., Any], Callable[..., State]]:
     """The operator, what turns rows into elements, and what turns elements into outputs."""
 
     def unchanged(state: State) -> State:
         return state
 
     if isinstance(aggregation, LCMAggregation):
-        project = aggregation.project
-        return aggregation.operator, project or unchanged, unchanged
+        return aggregation.operator, cast(Callable[..., State], aggregation.projected), unchanged
     if isinstance(aggregation, MonoidAggregation):
         monoid = aggregation.monoid
         return monoid, monoid.encode, monoid.decode

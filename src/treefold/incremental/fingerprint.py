@@ -7,6 +7,8 @@ from dataclasses import is_dataclass
 import torch
 from torch import Tensor, nn
 
+from treefold.saving import MADE_WITH
+
 VERSION = 2
 
 # Version 1 named classes by the file they were in. Classes that have moved since are listed here.
@@ -26,8 +28,8 @@ _FILES_IN_VERSION_1: dict[str, str] = {
     "Symmetrized": "operators.symmetrized",
 }
 
-_NO_OPTIONS = {*vars(nn.Module()), "training"}
-"""Attributes of every module; training mode does not change the answers of an operator."""
+_NO_OPTIONS = {*vars(nn.Module()), "training", MADE_WITH, "_selecting"}
+"""Attributes that do not change the answers of an operator, or follow from others."""
 
 
 def fingerprint(parts: Sequence[object], version: int = VERSION) -> str:

@@ -173,6 +173,10 @@ class FoldTree:
         """The handles of all elements, set by set (see `sizes`), in tree order."""
         return self._handle_table.handles_of(self._storage.element[self._storage.places(0)])
 
+    def sets_of(self, handles: Integers) -> Int[Tensor, " n"]:
+        """The set of each element."""
+        return self._handle_table.sets[self._numbers(handles)]
+
     def rows(self) -> State:
         """All elements, in the order of `handles()`."""
         return self._storage.read(0, self._storage.places(0))

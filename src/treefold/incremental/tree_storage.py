@@ -33,7 +33,7 @@ class TreeStorage:
         self.sizes = sizes.clone()
         self.capacity = capacity_for(sizes)
         self.base, self.used = _packed(self.capacity, 0)
-        self.element = self.base.new_full((self.used,), -1)
+        self.element = self.base.new_full((_with_space(self.used, self.capacity),), -1)
         self.levels = [self._new_level(level) for level in range(_num_levels(self.capacity))]
         self._undo_log: list[tuple[int, Tensor | slice, State]] | None = None
 
@@ -114,9 +114,7 @@ class TreeStorage:
     def pack(self, capacity: Int[Tensor, " sets"]) -> Int[Tensor, " n"]:
         """Lay out all blocks again, without large gaps; returns the new slots of all elements."""
         base, used = _packed(capacity, 0)
-        largest = int(capacity.max()) if capacity.numel() else 0
-        # Space for others to grow into before the next packing. The largest block would not fit.
-        num_slots = used + (used - largest) // 2
+        num_slots = _with_space(used, capacity)
         elements, slots = self.element[self.places(0)], places_of(base, self.sizes, 0)
         self.element = self.element.new_full((num_slots,), -1).index_copy_(0, slots, elements)
         for level in range(_num_levels(capacity)):
@@ -240,6 +238,16 @@ def number_of(handles: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
     return handles & ((1 << _NUMBER_BITS) - 1)
 
 
+def placed(table: Tensor, places: Int[Tensor, " n"], values: Tensor) -> Tensor:
+    """A table with values at some places; it grows if these are behind its end."""
+    needed = int(places.max()) + 1 if places.numel() else 0
+    if needed > table.numel():
+        missing = max(needed, 2 * table.numel()) - table.numel()
+        table = torch.cat([table, table.new_zeros(missing)])
+    table[places] = values
+    return table
+
+
 def capacity_for(sizes: Int[Tensor, " sets"]) -> Int[Tensor, " sets"]:
     """The smallest power of two that is not smaller; 0 for empty sets."""
     return torch.where(sizes > 0, 1 << tree_heights(sizes), 0)
@@ -289,6 +297,12 @@ def _packed(capacity: Tensor, start: int) -> tuple[Tensor, int]:
     first = -(-start // largest) * largest
     ends = first + sizes.cumsum(0)
     return torch.empty_like(capacity).index_copy_(0, order, ends - sizes), int(ends[-1])
+
+
+def _with_space(used: int, capacity: Tensor) -> int:
+    """Slots to grow into before the next packing, too: the largest block would not fit."""
+    largest = int(capacity.max()) if capacity.numel() else 0
+    return used + (used - largest) // 2
 
 
 def _num_levels(sizes: Tensor) -> int:

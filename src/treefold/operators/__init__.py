@@ -7,7 +7,12 @@ from treefold.operators.binary_gru import BinaryGRU
 from treefold.operators.binary_mlp import BinaryMLP
 from treefold.operators.conjugated import Conjugated
 from treefold.operators.engine.building import CannotBuild, compile_kernels
-from treefold.operators.engine.operations import is_small, kernels_in_use, one_thread, release
+from treefold.operators.engine.operations import (
+    kernels_in_use,
+    limit_threads,
+    release,
+    reset_threads,
+)
 from treefold.operators.finite_counters import FiniteCounters, WholeCounters
 from treefold.operators.finite_selection import FiniteSelection
 from treefold.operators.gated_selection import GatedSelection
@@ -55,10 +60,10 @@ __all__ = [
     "are_transforms_active",
     "autocast_device",
     "compile_kernels",
-    "is_small",
     "is_traced",
     "kernels_in_use",
-    "one_thread",
+    "limit_threads",
     "release",
     "reset_parts",
+    "reset_threads",
 ]

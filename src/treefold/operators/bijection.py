@@ -1,14 +1,18 @@
 """Invertible networks: what `Conjugated` carries an exact monoid through."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from treefold.operators.engine.operations import Operation, can_compute, compiled
+from treefold.saving import Saved
 from treefold.shapes import Float
 
 
 class Coupling(nn.Module):
-    """One half of the channels, scaled and shifted by what a perceptron says of the other half."""
+    """One half of the channels, scaled and shifted by a perceptron of the other half."""
 
     def __init__(self, channels: int, hidden_channels: int, swap: bool) -> None:
         super().__init__()
@@ -27,45 +31,59 @@ class Coupling(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Scale and shift."""
-        given, changed = self._halves(x)
-        scale, shift = self._affine(given)
-        return self._whole(given, torch.addcmul(shift, changed, scale.exp()))
+        return self._change(x, False)
 
     def inverse(self, y: Tensor) -> Tensor:
         """Undo `forward`."""
-        given, changed = self._halves(y)
-        scale, shift = self._affine(given)
-        return self._whole(given, (changed - shift) * (-scale).exp())
+        return self._change(y, True)
 
-    def _affine(self, given: Tensor) -> tuple[Tensor, Tensor]:
-        hidden = F.gelu(F.linear(given, self._turned(self.inner.weight, 1), self.inner.bias))
-        weight, bias = self._turned(self.outer.weight, 0), self._turned(self.outer.bias, 0)
-        scale, shift = F.linear(hidden, weight, bias).chunk(2, -1)
-        return torch.tanh(scale), shift  # scales within a factor e keep the inverse accurate
-
-    # With `swap`, the perceptron sees the channels from the last to the first. Turning its weights
-    # is cheaper than turning the rows.
-
-    def _turned(self, weight: Tensor, dim: int) -> Tensor:
-        if not self.swap:
-            return weight
-        if dim == 1:
-            return weight.flip(1)
-        turned: Tensor = weight.unflatten(0, (2, self.changed)).flip(1)
-        return turned.flatten(0, 1)
-
-    def _halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _change(self, x: Tensor, inverse: bool) -> Tensor:
+        inner, outer = self.inner, self.outer
+        parameters = [inner.weight, inner.bias, outer.weight, outer.bias]
         if self.swap:
-            changed, given = x.split([self.changed, self.given], -1)
-        else:
-            given, changed = x.split([self.given, self.changed], -1)
-        return given, changed
+            # The perceptron sees the channels from the last to the first. Turning its weights is
+            # cheaper than turning the rows.
+            parameters[0] = parameters[0].flip(1)
+            for place in (2, 3):
+                turned = parameters[place].unflatten(0, (2, self.changed)).flip(1)
+                parameters[place] = turned.flatten(0, 1)
+        if not can_compute(x, *parameters):
+            return _plain(x, *parameters, self.swap, inverse)[0]
+        saves = torch.is_grad_enabled() and any(each.requires_grad for each in (x, *parameters))
+        return _COUPLING.call(x, *parameters, self.swap, inverse, saves)[0]
 
-    def _whole(self, given: Tensor, changed: Tensor) -> Tensor:
-        return torch.cat([changed, given] if self.swap else [given, changed], -1)
+
+def _plain(
+    x: Tensor, inner: Tensor, inner_bias: Tensor, outer: Tensor, outer_bias: Tensor,
+    *settings: Any,
+) -> list[Tensor]:  # fmt: skip
+    """One layer in plain operations."""
+    swap, inverse, *_ = settings
+    given_first = x.shape[-1] // 2
+    if swap:
+        changed, given = x.split([x.shape[-1] - given_first, given_first], -1)
+    else:
+        given, changed = x.split([given_first, x.shape[-1] - given_first], -1)
+    hidden = F.gelu(F.linear(given, inner, inner_bias))
+    scale, shift = F.linear(hidden, outer, outer_bias).chunk(2, -1)
+    scale = torch.tanh(scale)  # scales within a factor e keep the inverse accurate
+    if inverse:
+        made = (changed - shift) * (-scale).exp()
+    else:
+        made = torch.addcmul(shift, changed, scale.exp())
+    return [torch.cat([made, given] if swap else [given, made], -1)]
 
 
-class CouplingFlow(nn.Module):
+def _empty(x: Tensor, inner: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    width = inner.shape[0] + others[1].shape[0] // 2
+    num_saved = x.numel() // x.shape[-1] if others[-1] else 0
+    return x.new_empty(x.shape), x.new_empty(num_saved, width)
+
+
+_COUPLING = compiled(Operation("coupling", 5, 0, 1, _empty, _plain))
+
+
+class CouplingFlow(Saved, nn.Module):
     """A bijection of `channels` numbers: couplings that take turns with the two halves."""
 
     def __init__(

@@ -24,7 +24,7 @@ from treefold.operators.transforms import HALF_TYPES, autocast_device
 from treefold.shapes import Float
 
 ROUNDINGS = 16
-"""How far encodings of one row may be apart, in roundings of their largest number."""
+"""The largest distance of encodings of one row, in roundings of their largest number."""
 
 
 class Bijection(Protocol):
@@ -48,7 +48,7 @@ class Conjugated(Operator):
 
     For maxima and minima, e is that answer and no more, and bounds no row: give
     `Max(bottom=...)`. Where one argument (in a fold, one element) has all the largest encodings, it
-    is returned itself, bit for bit, so that a ⊕ a = a. Layers in φ compute in full precision, under
+    is returned itself, bit for bit: a ⊕ a = a. Layers in φ compute in full precision, under
     autocast too, or φ⁻¹ would not be its inverse.
     """
 
@@ -78,7 +78,8 @@ class Conjugated(Operator):
     def identity(self) -> Tensor:  # type: ignore[override]
         """φ⁻¹(e): what an empty group gives."""
         like = next(self.bijection.parameters(), torch.zeros(()))
-        return self._decode(cast(Tensor, identity_like(self.monoid, like.new_empty(self.channels))))
+        row = identity_like(self.monoid, like.new_empty(1, self.channels))
+        return self._decode(cast(Tensor, row)).squeeze(0)
 
     def forward(
         self, a: Float[Tensor, " *n channels"], b: Float[Tensor, " *n channels"]
@@ -146,7 +147,7 @@ class Conjugated(Operator):
         made = self._decode(both)
         # `take_along_dim` would fix the number of rows in torch.export.
         one = x.gather(0, leaf.clamp(min=0).expand(*made.shape))
-        # What `made` says of groups that are too large holds for leaves as well.
+        # The limit of `made` on large groups holds for leaves as well.
         leaf = leaf.masked_fill(both.isnan().any(-1, keepdim=True), -1)
         return torch.where(leaf >= 0, one.to(made.dtype), made)
 

@@ -7,11 +7,12 @@ whole counts are added. Both are sums over the rows of a group.
 
 import math
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from treefold.fold import TableRows
+from treefold.fold import TableRows, take_rows
 
 LEAST_FIRST = 1e-4
 """Series are divided by the share of counting nothing, which must not be smaller than this."""
@@ -28,7 +29,8 @@ def sum_over(rows: TableRows, sizes: Tensor) -> Sum:
 
         def add(features: Tensor) -> Tensor:
             blank = features.new_zeros(num_groups, *features.shape[1:])
-            return blank.index_add(0, owner, features.index_select(0, rows.rows))
+            taken = take_rows(features, rows.rows, rows.is_permutation)
+            return blank.index_add(0, owner, cast(Tensor, taken))
 
         return add
     ones = torch.ones(len(rows), dtype=torch.int64, device=sizes.device)

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from treefold.fold import TableRows, plan_tree, tree_reduce
+from treefold.fold import TableRows, plan_tree, take_rows, tree_reduce
 from treefold.operators.counter_sums import LEAST_FIRST, sum_over, sums_around, sums_to_an_end
 from treefold.operators.operator import Operator
 from treefold.shapes import Float, Int
@@ -28,7 +28,7 @@ class CounterKind(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many values such a counter has."""
+        """The number of values of such a counter."""
         return self.tail + self.period
 
     def sum(self, i: int, j: int) -> int:
@@ -95,7 +95,7 @@ class FiniteCounters(Operator):
         self.slope, self.noise, self.hard = float(slope), float(noise), bool(hard)
 
     def get_extra_state(self) -> Tensor:
-        """How far annealing is, for checkpoints."""
+        """The progress of annealing, for checkpoints."""
         state = torch.tensor([self.slope, self.noise, self.hard], dtype=torch.float64)
         return state.view(torch.int64)  # no float: the type of parameters is another matter
 
@@ -144,8 +144,17 @@ class FiniteCounters(Operator):
 
     def reduce_groups(
         self, x: TableRows, sizes: Int[Tensor, " groups"]
-    ) -> Float[Tensor, " groups channels"]:
+    ) -> Float[Tensor, " groups *inner channels"]:
         """The states of consecutive groups, to rounding as over trees; of codes, to the bit."""
+        states = self._reduced(x, sizes)
+        if not len(x):
+            return states
+        firsts = (sizes.cumsum(0) - sizes).clamp(max=len(x) - 1)
+        alone = (sizes == 1).view(-1, *[1] * (states.dim() - 1))
+        return torch.where(alone, cast(Tensor, take_rows(x, firsts)), states)
+
+    def _reduced(self, x: TableRows, sizes: Tensor) -> Tensor:
+        """The same, one element among them to rounding too."""
         if self.hard and not (torch.is_grad_enabled() and x.table.requires_grad):
             return self._added(x, sizes)
         table = self.split(x.table)
@@ -209,7 +218,7 @@ class FiniteCounters(Operator):
         return torch.cat([*columns, like.new_ones(*like.shape[:-1], spare)], -1)
 
     def extra_repr(self) -> str:
-        """What `print(op)` says between the brackets."""
+        """The sizes that `print(op)` shows."""
         kinds = ", ".join(f"{self.num_each} x ({k.tail}, {k.period})" for k in self.kinds)
         return f"{self.channels}, {kinds}"
 
@@ -245,7 +254,7 @@ class WholeCounters:
         return torch.where(total < self.tails + self.periods, total, past)
 
     def encode(self, codes: Tensor) -> Tensor:
-        """What rows of codes have counted."""
+        """The counts in rows of codes."""
         counts = [torch.stack(column).argmax(0) for column in self.op.split(codes)]
         return torch.cat(counts, -1)[..., self.places].to(torch.uint8)
 

@@ -71,7 +71,7 @@ class FiniteSelection(Operator):
         self.slope, self.noise, self.hard = float(slope), float(noise), bool(hard)
 
     def get_extra_state(self) -> Tensor:
-        """How far annealing is, for checkpoints."""
+        """The progress of annealing, for checkpoints."""
         state = torch.tensor([self.slope, self.noise, self.hard], dtype=torch.float64)
         return state.view(torch.int64)  # no float: the type of parameters is another matter
 
@@ -177,7 +177,7 @@ def _is_identity(x: Tensor) -> Tensor:
 
 
 def _fraction_bits(channels: int, hidden_channels: int) -> int:
-    """How finely weights may be rounded such that all sums of their products stay below 2^53."""
+    """The finest rounding of weights with all sums of their products below 2^53."""
     # The first layer adds 2 channels + 2 weights, the second hidden pairs of those, and a few.
     largest = (2 * channels + 2) * _LARGEST * 2 * (hidden_channels + 4) * _LARGEST
     bits = min(12, math.floor((52 - math.log2(largest)) / 2))

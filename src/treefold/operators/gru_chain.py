@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from treefold.fold import PackedOrder
-from treefold.operators.engine.operations import Operation, can_compute, compiled, need_gradient
+from treefold.operators.engine.operations import Operation, can_compute, compiled
 from treefold.operators.plain_cells import gru_step
 from treefold.operators.transforms import precisions
 
@@ -22,7 +22,8 @@ def chain_gru(
         return None
     batch_sizes = packed.batch_sizes * (len(start) // packed.by_length.numel())
     half = factor_type == torch.bfloat16
-    return _CHAIN.call(*tensors, batch_sizes, half, need_gradient(tensors))[0]
+    saves = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+    return _CHAIN.call(*tensors, batch_sizes, half, saves)[0]
 
 
 def _empty(rows: Tensor, *others: Any) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from treefold.saving import Saved
 from treefold.shapes import Float
 
 
@@ -18,7 +19,7 @@ def reset_parts(module: nn.Module) -> None:
             reset()
 
 
-class Operator(nn.Module, ABC):
+class Operator(Saved, nn.Module, ABC):
     """A learned a ⊕ b on vectors of `channels` numbers, with its identity.
 
     Subclasses are finished operators. They act on the last axis and leave all others open, so that
@@ -27,7 +28,7 @@ class Operator(nn.Module, ABC):
 
     identity: Tensor
     takes_half = False
-    """Whether `a` and `b` may be bfloat16 or float16 where the parameters are not."""
+    """True if `a` and `b` may be bfloat16 or float16 where the parameters are not."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is done to an operator from outside: tracers, transforms, and autocast."""
+"""Transforms of an operator from outside: tracers, vmap and grad, and autocast."""
 
 import torch
 from torch import Tensor

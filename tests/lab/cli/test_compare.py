@@ -1,13 +1,12 @@
 """`treefold compare`: from a file of graphs to a page, and one-line errors before any training."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from lab.cli.called import treefold
 
 from treefold.aggr import AGGREGATORS
-from treefold.lab.cli.app import app
+from treefold.lab.runs import Record
 
 HELPERS = Path(__file__).parents[2]
 GRAPHS = f"""
@@ -20,10 +19,6 @@ def dataset():
 SMALL = ["--aggregators", "max,binary-gru", "--epochs", "2", "--channels", "8", "--threads", "1"]
 
 
-def treefold(*arguments):
-    app([str(argument) for argument in arguments], result_action="return_value")
-
-
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory):
     path = tmp_path_factory.mktemp("graphs") / "mine.py"
@@ -31,21 +26,32 @@ def mine(tmp_path_factory):
     return path
 
 
-def test_a_file_of_graphs_becomes_a_page_and_the_same_command_does_nothing_twice(
-    mine, tmp_path, capsys
-):
+def test_a_file_of_graphs_becomes_a_page_and_the_same_command_does_nothing_twice(mine, tmp_path):
     arguments = ["compare", mine, *SMALL, "--seeds", "1", "--out", tmp_path]
-    treefold(*arguments)
-    first = capsys.readouterr().out
+    first = treefold(*arguments).stdout
     assert "mine: classification of graphs, scored by accuracy; 40 graphs" in first
     assert "binary-gru seed 0: epoch 2/2  loss" in first
     assert "Pick " in first
     assert f"the page is {tmp_path / 'comparison.html'}" in first
     assert "<h1>Aggregators on mine</h1>" in (tmp_path / "comparison.html").read_text()
-    treefold(*arguments)
-    again = capsys.readouterr().out
+    again = treefold(*arguments).stdout
     assert "2 of 2 runs were finished before" in again
     assert "epoch" not in again.partition("Pick ")[0]
+
+
+def test_a_table_grows_by_a_row_for_each_run_and_minutes_are_shared(mine, tmp_path):
+    short = ["--aggregators", "max,mean", "--seeds", "2", "--channels", "8", "--threads", "1"]
+    limits = ["--minutes", "0.01", "--split", "graph", "--out", tmp_path]
+    lines = [
+        line.split() for line in treefold("compare", mine, *short, *limits).stdout.splitlines()
+    ]
+    head = next(number for number, line in enumerate(lines) if line[:2] == ["aggregator", "seed"])
+    rows = [line for line in lines[head + 1 :] if line[1:2] in (["0"], ["1"]) and len(line) == 6]
+    assert [line[:2] for line in rows] == [["max", "0"], ["mean", "0"], ["max", "1"], ["mean", "1"]]
+    assert all(0 <= float(line[2]) <= 1 for line in rows)
+    record = Record.read(tmp_path / "max" / "seed-0")
+    assert record.recipe["training"]["seconds"] == pytest.approx(0.15)
+    assert (record.recipe["task"]["split"], record.preset) == ("graph", "0.15 seconds")
 
 
 @pytest.mark.parametrize(
@@ -57,34 +63,25 @@ def test_a_file_of_graphs_becomes_a_page_and_the_same_command_does_nothing_twice
         (["zinc", "--data", "nowhere"], "is not in nowhere/ZINC"),
         (["zink"], "'zink' is no Python file and no dataset of zinc, molhiv"),
         (["zinc", "--aggregators", "binary-gur"], "did you mean binary-gru"),
-        (["zinc", "--epochs", "2", "--seconds", "1"], "give either epochs or seconds"),
+        (["zinc", "--epochs", "2", "--seconds", "1"], "give one of epochs, seconds and minutes"),
+        (["zinc", "--minutes", "0"], "0 minutes; expected more than 0"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(arguments, message, capsys, monkeypatch):
+def test_mistakes_are_one_line_and_exit_code_2(arguments, message, monkeypatch):
     monkeypatch.delenv("TREEFOLD_DATA", raising=False)
-    with pytest.raises(SystemExit) as left:
-        treefold("compare", *arguments)
-    assert left.value.code == 2
-    printed = capsys.readouterr().err
+    printed = treefold("compare", *arguments, code=2).stderr
     assert message in printed
     assert printed.startswith("treefold: ")
     assert printed.count("\n") == 1
 
 
-def test_help_explains_what_a_dataset_may_be_without_torch():
-    program = (
-        "import sys\nfrom treefold.lab.cli.app import app\n"
-        "app(['compare', '--help'], result_action='return_value')\n"
-        "assert 'torch' not in sys.modules, 'torch was imported'\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    shown = " ".join(done.stdout.split())
+def test_help_explains_what_a_dataset_may_be():
+    shown = " ".join(treefold("compare", "--help").stdout.split())
     for words in ("dataset()", "MUTAG", "--aggregators", "--seeds", "--seconds", "trust"):
         assert words in shown
 
 
-def test_a_file_may_register_an_aggregator_of_its_own(mine, tmp_path, capsys):
+def test_a_file_may_register_an_aggregator_of_its_own(mine, tmp_path):
     path = tmp_path / "own.py"
     path.write_text(
         mine.read_text() + "import treefold\n"
@@ -92,10 +89,10 @@ def test_a_file_may_register_an_aggregator_of_its_own(mine, tmp_path, capsys):
     )
     own = ["--aggregators", "own", "--epochs", "1", "--channels", "8", "--threads", "1"]
     try:
-        treefold("compare", path, *own, "--seeds", "1", "--out", tmp_path / "out")
-        assert "own seed 0: epoch 1/1" in capsys.readouterr().out
+        done = treefold("compare", path, *own, "--seeds", "1", "--out", tmp_path / "out")
+        assert "own seed 0: epoch 1/1" in done.stdout
         AGGREGATORS.pop("own")
-        treefold("evaluate", tmp_path / "out" / "own" / "seed-0", "--threads", "1")
-        assert "accuracy@test" in capsys.readouterr().out
+        done = treefold("evaluate", tmp_path / "out" / "own" / "seed-0", "--threads", "1")
+        assert "accuracy@test" in done.stdout
     finally:
         AGGREGATORS.pop("own", None)

@@ -49,7 +49,9 @@ def test_the_names_that_are_listed_are_those_of_the_modules():
         assert set(family.with_extra) <= set(family.rows)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["train", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["list"], ["train", "--help"], ["compare", "--help"]]
+)
 def test_names_and_help_need_no_torch(arguments):
     program = (
         "import sys\nfrom treefold.lab.cli.app import app\n"

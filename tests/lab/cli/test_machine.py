@@ -1,4 +1,4 @@
-"""Where runs run: torchrun's processes, what a record remembers, what the command line tells."""
+"""Processes of torchrun, the machine in a record, and errors of the command line."""
 
 import dataclasses
 import os
@@ -31,7 +31,7 @@ def train(out, row="binary-gru", machine=None, changes=()):
 
 @pytest.fixture
 def worlds(monkeypatch):
-    """What worlds were asked for; each is made here, of one process."""
+    """The worlds that were asked for; each is made here, of one process."""
     asked = []
 
     def made(device, precision, processes):
@@ -245,16 +245,16 @@ def test_a_known_device_must_be_there(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "expected"),
     [
         (
             "trian",
             'Unknown command "trian". Did you mean "train"? Available commands: list, train, '
-            "sweep, resume, evaluate, laws, certify, fold, ...",
+            "sweep, resume, evaluate, laws, export, certify, ...",
         ),
         ("train x --presett quick", "Unknown option: --presett. Did you mean --preset?"),
         ("train x --seed abc", 'Invalid value for --seed: unable to convert "abc" into int.'),
     ],
 )
-def test_a_command_that_cannot_be_read_is_a_line_with_what_was_meant(capsys, command, said):
-    assert failing(capsys, 2, *command.split()) == f"treefold: {said}\n"
+def test_a_command_that_cannot_be_read_is_a_line_with_what_was_meant(capsys, command, expected):
+    assert failing(capsys, 2, *command.split()) == f"treefold: {expected}\n"

@@ -1,4 +1,4 @@
-"""Sweeps: what their runs are told, how they stop, and what they make of damage."""
+"""Sweeps: the commands of their runs, their end, and damaged records."""
 
 import shlex
 import signal
@@ -28,9 +28,9 @@ def job(out, **options):
 def test_device_and_precision_reach_every_run(tmp_path):
     entry = Entry(("second-minimum/sum",), "smoke", 1, (), "cuda", "bf16-mixed")
     (made,) = jobs_of([entry], tmp_path)
-    told = made.command()
-    assert told[told.index("--device") + 1] == "cuda"
-    assert told[told.index("--precision") + 1] == "bf16-mixed"
+    command = made.command()
+    assert command[command.index("--device") + 1] == "cuda"
+    assert command[command.index("--precision") + 1] == "bf16-mixed"
     assert made.folder.parent.name == "smoke+precision=bf16-mixed"
 
 
@@ -170,7 +170,9 @@ def listen():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_a_sweep_that_is_stopped_waits_for_its_runs_to_save(tmp_path, number):
     command = [sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", "sweep",
                "second-minimum/sum", "--preset", "smoke", "--seeds", "2",

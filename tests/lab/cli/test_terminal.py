@@ -17,7 +17,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def on_a_terminal(columns, *arguments):
-    """What a person would see: everything the command writes to a terminal of so many columns."""
+    """All that the command writes to a terminal of so many columns."""
     ours, theirs = pty.openpty()
     seen: list[bytes] = []
 
@@ -132,7 +132,7 @@ def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(tmp_path):
 
 
 def test_a_run_whose_watcher_is_gone_saves_and_stops(tmp_path):
-    """As a run of a sweep that was killed: it must not go on behind the next one's back."""
+    """As a run of a sweep that was killed: it must not train next to the next one."""
     child = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "treefold.lab.cli", "train", "second-minimum/sum",
          "--preset", "smoke", "--threads", "1", "--out", str(tmp_path), "--json-lines",

@@ -1,4 +1,4 @@
-"""Values that make no sense are told in our words, before a folder is made."""
+"""Values that make no sense are refused in our words, before a folder is made."""
 
 import pytest
 
@@ -13,7 +13,7 @@ WRONG = [
     ("gru", "aggregator.name=oracel", r"did you mean oracle\?"),
     ("gru", "task.k=0", r"k = 0 keeps nothing; use k of at least 1"),
     ("sum", "training.learning_rate=inf", r"learning_rate is inf; expected a number more than 0"),
-    ("sum", "training.clip_norm=inf", r"clip_norm is inf; expected more than 0, or none"),
+    ("sum", "training.clip_norm=inf", r"clip_norm is inf; expected a number more than 0"),
     ("sum", "training.weight_decay=inf", r"weight_decay is inf; expected 0 or more"),
     ("sum", "training.weight_decay=-1", r"training\.weight_decay is -1\.0; expected 0 or more"),
     ("binary-gru", "aggregator.options=5", r"aggregator\.options is '5'; expected names with"),

@@ -32,7 +32,7 @@ def graph_numbers(count=60):
 
 
 def one_graph(num_nodes=60, masks=True):
-    """Whether a node's predecessor has a positive first feature, in a single graph."""
+    """A single graph; the answer is if a node's predecessor has a positive first feature."""
     graph = ring(num_nodes, None, torch.Generator().manual_seed(1))
     graph.y = (graph.x[:, 0].roll(1) > 0).long()
     if masks:

@@ -37,4 +37,4 @@ def numbers(folder):
 
 
 class Crash(BaseException):
-    """What no run is prepared for."""
+    """An error that no run is prepared for."""

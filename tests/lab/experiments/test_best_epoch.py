@@ -1,4 +1,4 @@
-"""The best epoch is the one that validation says, and its checkpoint is the one that counts."""
+"""The best epoch is the best in validation, and its checkpoint is the one that counts."""
 
 import pytest
 from lab.experiments.small_runs import Crash, small, train

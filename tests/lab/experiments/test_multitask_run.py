@@ -1,4 +1,4 @@
-"""Runs on graphs: complete records, the same pipeline as sets, numbers that are what they say."""
+"""Runs on graphs: complete records, the same pipeline as sets, numbers checked one by one."""
 
 import math
 

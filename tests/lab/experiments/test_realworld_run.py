@@ -115,7 +115,7 @@ def test_the_best_and_the_last_epoch_are_both_scored(paced):
     assert metrics["num_graphs"] == {"train": 3, "val": 3, "test": 2}
     experiment = small("zinc-edges/binary-gru", *PLATEAU)
     runner, last = runner_of(experiment, 1), runner_of(experiment, 1).model().eval()
-    restore(CheckpointStore(paced / "checkpoints", "last").load(), rng=False, model=last)
+    restore(CheckpointStore(paced / "checkpoints", "last").load(), model=last)
     test = runner.task.split("test").take(torch.arange(2))
     best = best_model(paced, runner)
     for model, name in ((best, "mae@test"), (last, "mae@test-last")):

@@ -1,4 +1,4 @@
-"""What goes wrong ends a run with a reason, and with all that was sound before."""
+"""An error ends a run with a reason, and with all that was sound before."""
 
 import errno
 import os

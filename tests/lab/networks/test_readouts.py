@@ -49,6 +49,19 @@ def test_graphs_of_similar_sizes_do_not_meet_in_set2set():
     torch.testing.assert_close(spoilt[~is_its_own], found[~is_its_own])
 
 
+@pytest.mark.parametrize("sizes", [[7, 4, 5, 0, 7, 9], [1], [0]])
+def test_the_gradients_of_all_steps_are_those_of_small_changes(sizes):
+    readout, layout = SizedSet2Set(2).double(), layout_of(sizes)
+    names, parameters = zip(*readout.named_parameters(), strict=True)
+
+    def answers(x, *parameters):
+        given = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(readout, given, (x, layout))
+
+    x = torch.randn(sum(sizes), 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(answers, (x, *parameters), fast_mode=True)
+
+
 def test_an_empty_graph_has_no_steps():
     layout = layout_of([0, 2, 0])
     found = SizedSet2Set(3)(torch.randn(2, 3), layout)

@@ -112,7 +112,7 @@ SECONDS = {
 
 
 def speed_record(row: str, seconds: dict[int, list[float]]) -> Record:
-    """What the speed experiment leaves."""
+    """The record of a speed experiment."""
     by_size = {str(size): repeats for size, repeats in seconds.items()}
     metrics = {"seconds_per_epoch_by_size": by_size}
     published = SECONDS.get(row, {})
@@ -154,7 +154,7 @@ def save(folder: Path, made: Record, rows: list[dict[str, float]] | None = None)
 
 
 def save_everything(runs: Path) -> Path:
-    """What a full set of results holds: table, sweep, speed, a stopped and a damaged run."""
+    """A full set of results: table, sweep, speed, a stopped and a damaged run."""
     for row in OURS:
         for seed in range(3):
             rows = log_rows(row, shift=0.002 * (seed - 1)) if seed < 2 else None

@@ -57,7 +57,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def look_at(text, width, folder, *flags):
-    """What a page looks like that wide, in numbers; every fold is open."""
+    """The looks of a page that wide, in numbers; every fold is open."""
     frame = folder / "frame.html"
     frame.write_text(FRAME.format(width=width, page=html.escape(text)))
     command = [CHROMIUM, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", frame.as_uri()]

@@ -1,16 +1,18 @@
-"""Which aggregator to pick follows from the numbers, and the page says how sure that is."""
+"""The aggregator to pick follows from the numbers, and the page has how sure that is."""
 
 import json
+import re
 
 import pytest
 from lab.experiments.made_up import FACTS, run, save, seeds
 
-from treefold.lab.report import Comparison, write_comparison
+from treefold.lab.experiments import Judgement
+from treefold.lab.report import write_comparison
 from treefold.lab.runs import load_groups
 
 
 def compared(folder, runs):
-    return Comparison(load_groups(save(folder, runs))[0])
+    return Judgement(load_groups(save(folder, runs))[0])
 
 
 def told(folder, runs, capsys):
@@ -41,6 +43,10 @@ def test_of_those_that_seeds_cannot_tell_apart_the_fastest_is_picked(tmp_path, c
     words, page = told(tmp_path, runs, capsys)
     assert "Pick PNA: 3 seeds cannot tell it from GRU (0.880 ± 0.030 on validation)" in words
     assert "which takes 9.0 times as long." in words
+    assert re.findall("<span>(the best|not told apart|worse)<", page) == [
+        *("the best", "not told apart", "worse")
+    ]
+    assert "Told apart by a paired t-test over seeds, at 95 %" in page
     assert "GRU, the best learned one, cannot be told from PNA." in page
 
 
@@ -107,10 +113,13 @@ def test_curves_that_still_rise_are_a_doubt(tmp_path, capsys):
     runs = seeds("max", (0.90, 0.91, 0.92), 1.0)
     for made in runs:
         made.metrics["best_epoch"] = 30
-    assert "more epochs may help" in told(tmp_path / "late", runs, capsys)[1]
+    assert (
+        "Still getting better at the end: Max. More epochs"
+        in told(tmp_path / "late", runs, capsys)[1]
+    )
     for made in runs:
         made.metrics["best_epoch"] = 12
-    assert "more epochs may help" not in told(tmp_path / "early", runs, capsys)[1]
+    assert "Still getting better" not in told(tmp_path / "early", runs, capsys)[1]
 
 
 @pytest.mark.parametrize(

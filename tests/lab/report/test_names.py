@@ -5,11 +5,10 @@ import re
 import pytest
 from lab.report.synthetic import record
 
+from treefold.lab.experiments import FAMILIES, SOURCES
 from treefold.lab.report.names import (
-    NAMES,
     STYLES,
     anchor_of,
-    power_of_ten,
     slug_of,
     source_in_words,
     style_of,
@@ -40,12 +39,19 @@ def test_an_unknown_row_keeps_its_colour_and_has_the_kind_of_its_aggregator():
     assert style_of(group("mine", "gated-selection")).kind == "LCM"
 
 
-@pytest.mark.parametrize(
-    ("value", "words"), [(1.0, "1"), (0.001, "10⁻³"), (1e-7, "10⁻⁷"), (0.5, "0.5"), (0.0, "0")]
-)
-def test_weights_are_powers_of_ten(value, words):
-    assert power_of_ten(value) == words
-    assert style_of(group("row", "binary-gru-assoc", value)).label == f"λ = {words}"
+def test_a_variant_has_the_label_of_its_base_and_a_point_of_a_sweep_its_weight():
+    assert style_of(group("gated-selection-means")).label == "Gated selection (means)"
+    assert style_of(group("binary-gru-assoc-1e-02")).label == "Binary-GRU-Assoc (1e-02)"
+    assert style_of(group("parity")).label == "Parity"
+    assert style_of(group("row", "binary-gru-assoc", 0.001)).label == "λ\u00a0=\u00a00.001"
+
+
+@pytest.mark.parametrize("name", [n for f in FAMILIES.values() for n in f.rows])
+def test_rows_of_an_experiment_look_different(name):
+    family = next(family for family in FAMILIES.values() if name in family.rows)
+    rows = [*family.rows[name], *(family.extra_rows if name in family.with_extra else ())]
+    colours = {style_of(group(row)).colour for row in rows}
+    assert len(colours) == len(rows), rows
 
 
 def test_a_scale_goes_from_dark_to_light():
@@ -58,7 +64,7 @@ def test_sources_are_told_in_words():
     assert source_in_words("fig:something_new") == "the paper"
     assert source_in_words("OGB leaderboard, PNA") == "OGB leaderboard, PNA"
     assert source_in_words("") == "source not recorded"
-    assert not [words for words in NAMES["sources"].values() if re.search(r"\w:\w", words)]
+    assert not [words for words in SOURCES.values() if re.search(r"\w:\w", words)]
 
 
 def test_what_nobody_knows_is_called_by_its_name():

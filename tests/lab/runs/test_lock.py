@@ -28,7 +28,7 @@ def test_a_second_process_is_told_which_one_is_at_work_and_a_killed_one_leaves_n
         with pytest.raises(FolderInUse, match=f"in use by process {child.pid}"), locked(tmp_path):
             pass
         child.send_signal(signal.SIGKILL)
-    assert (tmp_path / ".lock").exists()  # its file is left, but nobody holds it
+    assert (tmp_path / ".lock").exists()  # its file is left, but no process holds it
     with locked(tmp_path):
         assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
     assert os.listdir(tmp_path) == []

@@ -41,7 +41,7 @@ print(idle - at_first, megabytes() - at_first)
 
 
 def states_of(op, num_rows):
-    """What a fold keeps: its nodes are a part of it."""
+    """The states that a fold keeps: its nodes are a part of it."""
     x = torch.randn(num_rows, op.channels, requires_grad=True)
     return tree_fold(op, x, plan_tree([num_rows])).nodes
 

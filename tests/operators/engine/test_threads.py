@@ -7,7 +7,8 @@ import threading
 import pytest
 import torch
 
-from treefold.operators import one_thread
+import treefold
+from treefold.operators import limit_threads, reset_threads
 from treefold.operators.engine.operations import why_not
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason="folds run in plain torch here")
@@ -34,20 +35,28 @@ def _two_threads():
     torch.set_num_threads(1)
 
 
-def test_inside_there_is_one_thread_and_outside_as_many_as_before():
-    with one_thread(True):
-        assert torch.get_num_threads() == 1
-        with one_thread(True):
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 1
+def test_little_work_is_limited_to_one_thread_until_that_is_undone():
+    before = limit_threads(500 * 16, 16)
+    assert torch.get_num_threads() == 1
+    assert limit_threads(500 * 16, 16) is None
+    reset_threads(before)
     assert torch.get_num_threads() == 2
-    with one_thread(False):
-        assert torch.get_num_threads() == 2
+    assert limit_threads(1500 * 60, 60) is None
+    assert torch.get_num_threads() == 2
 
 
-def test_an_error_inside_leaves_the_number_as_it_was():
-    with pytest.raises(KeyError), one_thread(True):
+def test_an_error_in_an_aggregator_leaves_the_number_as_it_was(monkeypatch):
+    seen = []
+    module = treefold.aggregator("binary-gru", 4)
+
+    def fail(*_):
+        seen.append(torch.get_num_threads())
         raise KeyError
+
+    monkeypatch.setattr(module, "aggregate", fail)
+    with pytest.raises(KeyError):
+        module(torch.randn(3, 4), torch.zeros(3, dtype=torch.int64))
+    assert seen == [1]
     assert torch.get_num_threads() == 2
 
 
@@ -62,9 +71,10 @@ def test_other_threads_keep_their_number():
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
-    with one_thread(True):
-        inside.set()
-        looked.wait(60)
+    before = limit_threads(100, 4)
+    inside.set()
+    looked.wait(60)
+    reset_threads(before)
     thread.join()
     assert seen == [2]
 

@@ -9,7 +9,9 @@ from cyclopts import App, Parameter
 from treefold.lab.cli.benchmarking import bench
 from treefold.lab.cli.comparing import compare
 from treefold.lab.cli.data_app import data_app
+from treefold.lab.cli.demo import demo
 from treefold.lab.cli.errors import as_one_line, in_one_line
+from treefold.lab.cli.listing import list_
 from treefold.lab.cli.options import (
     HERE,
     Assignments,
@@ -30,25 +32,7 @@ app = App(
     version_flags=["--version"],
     error_formatter=in_one_line,
 )
-
-
-@app.command(name="list")
-def list_() -> None:
-    """Name all experiments, their rows, the presets and the aggregators."""
-    from treefold.lab.experiments import AGGREGATOR_NAMES, FAMILIES
-
-    families = {title: family for title, family in FAMILIES.items() if family.rows}
-    print("experiments")
-    for family in families.values():
-        for name, rows in family.rows.items():
-            others = ", ".join(family.extra_rows) if name in family.with_extra else ""
-            print(f"  {name}: {', '.join(rows)}" + (f"; by name only: {others}" if others else ""))
-    for title, family in families.items():
-        print(f"presets for {title}")
-        for name, about in family.presets.items():
-            print(f"  {name}: {about}")
-    tasks = ", ".join(FAMILIES["sets"].tasks)
-    print(f"aggregators, each a row of {tasks} too\n  {', '.join(AGGREGATOR_NAMES)}")
+app.command(list_, name="list")
 
 
 @app.command
@@ -83,9 +67,7 @@ def sweep(
     ],
     *,
     preset: Preset = "quick",
-    seeds: Annotated[
-        int | None, Parameter(help="How many; the preset's number if not given.")
-    ] = None,
+    seeds: Annotated[int | None, Parameter(help="Their number; the preset's if none.")] = None,
     out: Out = Path("runs"),
     results: Annotated[
         Path | None,
@@ -108,7 +90,7 @@ def sweep(
 
     Finished runs are skipped, stopped and failed ones resume from their last checkpoint. An entry
     of a manifest has rows, and may have preset, seeds (a list of numbers), set, device and
-    precision; what it does not say is as the options say.
+    precision; the options of this command are used for the rest.
     """
     with as_one_line(debug):
         from treefold.lab.cli.manifest import Entry, entries_of
@@ -190,6 +172,23 @@ def laws(
 
 
 @app.command
+def export(
+    run: RunPath,
+    folder: Annotated[Path | None, Parameter(help="Gets config.json, model.safetensors.")] = None,
+    *,
+    push_to_hub: Annotated[
+        str | None, Parameter(help="A repository of the Hugging Face hub, such as me/model.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Save a run's network as a folder that fold, evaluate and laws take, or push it to the hub."""
+    with as_one_line(debug):
+        from treefold.lab.cli.commands import export_run
+
+        export_run(run, folder, push_to_hub)
+
+
+@app.command
 def certify(
     run: Annotated[
         Path | None, Parameter(help="The folder of a run, or one checkpoint in it.")
@@ -210,7 +209,7 @@ def certify(
 ) -> None:
     """Prove that a run's finite states answer every set rightly, or show which they do not."""
     with as_one_line(debug):
-        from treefold.lab.cli.commands import certify_run, verify_certificate
+        from treefold.lab.cli.certifying import certify_run, verify_certificate
 
         if verify is not None:
             verify_certificate(verify, verify.parent if run is None else run)
@@ -283,6 +282,7 @@ def report(
 
 app.command(bench)
 app.command(compare)
+app.command(demo)
 
 
 @app.command(name="compile-kernels")

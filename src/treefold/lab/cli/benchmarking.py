@@ -39,6 +39,7 @@ def bench(
         check_writable(out)
         wanted, assignments = parse_sizes(sizes), set_ or []
         changed = [override(experiment, assignments) for experiment in _named(rows, preset)]
+        changed = [(_with_seconds(experiment), made) for experiment, made in changed]
         world = world_of(machine)
         _show(world, "seconds per epoch  " + "".join(f"{f'n = {size}':>12}" for size in wanted))
         for experiment, overrides in changed:
@@ -54,15 +55,21 @@ def bench(
 
 
 def _named(rows: str | None, preset: str) -> Iterator["Experiment"]:
-    """The rows with the published seconds of each."""
-    from treefold.lab.experiments import REPORTED_SECONDS, find_experiment
+    from treefold.lab.experiments import find_experiment
 
     names = ["second-minimum"]
     if rows is not None:
         names = [f"second-minimum/{row}" for row in rows.split(",")]
-    for experiment in (found for name in names for found in find_experiment(name, preset)):
-        row = experiment.name.partition("/")[2]
-        yield replace(experiment, reported=REPORTED_SECONDS.get(row, {}))
+    for name in names:
+        yield from find_experiment(name, preset)
+
+
+def _with_seconds(experiment: "Experiment") -> "Experiment":
+    """The experiment with the published seconds of its row in place of scores."""
+    from treefold.lab.experiments import REPORTED_SECONDS
+
+    row = experiment.name.partition("/")[2]
+    return replace(experiment, reported=REPORTED_SECONDS.get(row, {}))
 
 
 def _write(record: "Record", out: Path, assignments: list[str], world: "World") -> None:

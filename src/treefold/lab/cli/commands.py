@@ -3,19 +3,19 @@
 import hashlib
 import os
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from treefold.aggr import LCMAggregation
 from treefold.algebra import law_report
 from treefold.cores import num_cores
-from treefold.finite import GRADES, Certificate, Grade
+from treefold.finite import FiniteMonoid, check
+from treefold.fold import Groups
 from treefold.lab.cli.display import choose_display
 from treefold.lab.cli.watching import watch
 from treefold.lab.experiments import (
-    certify_network,
     experiment_of,
     find_experiment,
     model_at,
@@ -25,8 +25,11 @@ from treefold.lab.experiments import (
     run,
     run_of,
     runner_of,
+    save_run,
+    saved_model,
+    states_of_layer,
+    states_of_network,
 )
-from treefold.lab.networks import CountingNetwork, SetNetwork
 from treefold.lab.runs import (
     FULL,
     Record,
@@ -38,7 +41,8 @@ from treefold.lab.runs import (
     stop_on_signals,
     under_torchrun,
 )
-from treefold.names import require_one_of
+from treefold.operators import Operator
+from treefold.saving import push
 
 if TYPE_CHECKING:
     from treefold.lab.cli.options import Machine
@@ -141,7 +145,13 @@ def evaluate_run(path: Path, sizes: str | None, seed: int | None, machine: "Mach
 
 
 def print_laws(path: Path, num_draws: int) -> None:
-    """Print a law report on states that the run's operator meets on validation data."""
+    """Print a law report on states that the run's operator meets on validation data.
+
+    Those of a saved model without a task are folds of 1 to 16 normal rows; of a finite monoid, all.
+    """
+    if (saved := saved_model(path)) is not None:
+        _print_laws_of(saved, num_draws)
+        return
     record = Record.read(run_of(path))
     experiment = experiment_of(record)
     runner = runner_of(experiment, record.seed)
@@ -158,65 +168,31 @@ def print_laws(path: Path, num_draws: int) -> None:
         if len(folded) > 1:
             print(f"layer {number}")
         print(law_report(op, states, laws, num_draws=num_draws, generator=generator, inputs=inputs))
+        finite = states_of_network(model) or states_of_layer(each)
+        print(finite or "", end="\n" if finite else "")
 
 
-def certify_run(
-    path: Path, grade: str, limit: int, out: Path | None, monoid: Path | None = None
-) -> Path:
-    """Write a certificate for a run whose operator has finite states; gives where it is.
-
-    The monoid itself is written to the folder `monoid`.
-    """
-    record = Record.read(run_of(path))
-    experiment = experiment_of(record)
-    require_one_of(GRADES, grade, "grade")
-    model = model_at(path, runner_of(experiment, record.seed)).float()
-    if not isinstance(model, SetNetwork | CountingNetwork):
-        raise ValueError(f"{record.name} is not about multisets of integers; expected a set task")
-    about = {"run": record.name, "seed": record.seed, "recipe": record.recipe, "limit": limit}
-    certificate, finite = certify_network(
-        model, experiment.task, cast(Grade, grade), limit, _print_progress, about
-    )
-    out = run_of(path) / f"certificate-{grade}.json" if out is None else out
-    certificate.save(out)
-    if monoid is not None:
-        finite.save(monoid)
-    print(describe_certificate(certificate))
-    return out
+def _print_laws_of(model: object, num_draws: int) -> None:
+    """The laws of a model that was saved on its own."""
+    if isinstance(model, FiniteMonoid):
+        print(check(model))
+        return
+    if not isinstance(model, LCMAggregation):
+        model = LCMAggregation(cast(Operator, model).channels, cast(Operator, model))
+    generator = torch.Generator().manual_seed(0)
+    groups = Groups.from_sizes(torch.arange(256) % 16 + 1)
+    rows = torch.randn(groups.num_rows, model.in_channels, generator=generator)
+    states = states_of(model.float(), rows, groups)
+    print(law_report(model.operator, states, num_draws=num_draws, generator=generator))
 
 
-def verify_certificate(file: Path, path: Path) -> None:
-    """Make a certificate again from the weights of its run, and compare; raises if it differs."""
-    kept = Certificate.load(file)
-    record = Record.read(run_of(path))
-    experiment = experiment_of(record)
-    model = cast(
-        SetNetwork | CountingNetwork,
-        model_at(path, runner_of(experiment, record.seed)).float(),
-    )
-    found = certify_network(
-        model, experiment.task, kept.grade, kept.about["limit"], _print_progress, kept.about
-    ).certificate
-    differences = kept.differences(found)
-    if differences:
-        raise ValueError(f"{file} is not what the weights give: {'; '.join(differences)}")
-    print(f"verified: {describe_certificate(found)}")
-
-
-def describe_certificate(found: Certificate) -> str:
-    """A certificate in some lines."""
-    verdict = "holds" if found.holds else f"does not hold: {found.wrong} of {found.checked} wrong"
-    lines = [
-        f"{found.grade} certificate {verdict}",
-        f"{found.elements} states, {found.classes} needed; {found.checked} products and answers "
-        f"compared in {found.seconds:.1f} s; margin {found.margin:.3g}",
-    ]
-    return "\n".join([*lines, *found.counterexamples])
-
-
-def _print_progress(known: int, left: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{known} states, {left} to go ", end="", file=sys.stderr, flush=True)
+def export_run(path: Path, folder: Path | None, push_to_hub: str | None) -> None:
+    """Save a run's network to a folder, or to a repository of the hub."""
+    if (folder is None) == (push_to_hub is None):
+        raise ValueError("give a folder, or --push-to-hub, a repository such as me/model")
+    if folder is not None:
+        save_run(path, folder)
+    print(folder or push(lambda written: save_run(path, written), str(push_to_hub)))
 
 
 def world_of(machine: "Machine", begun: dict[str, Any] | None = None) -> World:

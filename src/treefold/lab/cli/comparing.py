@@ -1,5 +1,6 @@
 """`treefold compare`: make the runs that are missing, write the page, and print the choice."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +41,10 @@ def compare(
     seconds: Annotated[
         float | None, Parameter(help="Of training for every run, instead of epochs.")
     ] = None,
+    minutes: Annotated[
+        float | None,
+        Parameter(help="Of training for all runs together, shared alike; scoring comes on top."),
+    ] = None,
     channels: Annotated[int, Parameter(help="Width of the GNN.")] = 32,
     layers: Annotated[int, Parameter(help="Of message passing.")] = 2,
     batch_size: Annotated[int, Parameter(help="Graphs per step.")] = 64,
@@ -51,36 +56,44 @@ def compare(
     metric: Annotated[
         str | None, Parameter(help="accuracy, roc-auc or mae; inferred if not given.")
     ] = None,
+    split: Annotated[
+        str | None,
+        Parameter(
+            help="Draw splits at random, of whole graphs (graph) or of nodes (node). If not given: "
+            "the data's own; for nodes of ten graphs and more by graph, of fewer by node."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, Parameter(help="For runs and page; runs/compare/NAME if not given.")
     ] = None,
     machine: Where = HERE,
     debug: Debug = False,
 ) -> None:
-    """Compare aggregators on your own graphs: which to pick, and why.
+    """Compare aggregators on your own graphs: which to pick, and how sure that is.
 
     Every aggregator sits in the same small GNN and gets the same budget. The problem is inferred
     from y: of nodes or of graphs; whole numbers are classes, floats are numbers. Splits are
-    train_mask, val_mask and test_mask, or random. Ends with a page of scores, times, memory and law
-    violations. The same command resumes where it was stopped, and skips finished runs; evaluate,
-    laws and resume take their folders. A Python file is run: give only one that you trust.
+    train_mask, val_mask and test_mask, or random. A table grows while it runs, and at the end there
+    is a page of scores, times, memory and law violations. The same command resumes where it was
+    stopped, and skips finished runs; evaluate, laws and resume take their folders. A Python file is
+    run: give only one that you trust.
     """
     with as_one_line(debug):
-        from treefold.lab.experiments import EPOCHS, Budget, Plan, SmallModel, parse_aggregators
+        from treefold.lab.experiments import Budget, Plan, SmallModel, parse_aggregators
         from treefold.lab.tasks import load_dataset
 
         _require_one_process(machine)
-        if epochs is None and seconds is None:
-            epochs = EPOCHS
-        budget = Budget(epochs, seconds, batch_size, learning_rate)
         model = SmallModel(channels, layers)
 
         def plan() -> Plan:
-            return Plan(parse_aggregators(aggregators), seeds, budget, model)
+            names = parse_aggregators(aggregators)
+            budget = Budget.of(epochs, seconds, minutes, len(names) * seeds)
+            budget = replace(budget, batch_size=batch_size, learning_rate=learning_rate)
+            return Plan(names, seeds, budget, model)
 
         if not dataset.endswith(".py"):
             plan()  # then a wrong name is found before any data is read
-        found = load_dataset(dataset, data, task, metric)
+        found = load_dataset(dataset, data, task, metric, split)
         # The plan is made once the data is there: a Python file may register aggregators.
         _carry_out(plan(), found, out or Path("runs") / "compare" / found.name, machine)
 
@@ -118,8 +131,7 @@ def _carry_out(plan: "Plan", dataset: "Dataset", folder: Path, machine: "Machine
 
 
 def _listener(display: "Display") -> "Listener":
-    """Passes on to the display what the runs do."""
-    from treefold.lab.cli.commands import in_short
+    """Passes on to the display what the runs do; each that ends is a row of a table."""
     from treefold.lab.cli.watching import watch
     from treefold.lab.experiments import Listener
 
@@ -129,11 +141,31 @@ def _listener(display: "Display") -> "Listener":
     def begins(experiment: "Experiment", seed: int) -> "Watcher":
         return watch(display, title(experiment, seed), experiment)
 
+    head = iter([_HEAD])
+
     def ends(experiment: "Experiment", seed: int, record: "Record") -> None:
-        short = in_short(record) if record.status == "finished" else f"failed: {record.error}"
-        display.finish(title(experiment, seed), short)
+        display.close(title(experiment, seed))
+        for line in (*head, _row(experiment, seed, record)):
+            display.say(line)
 
     return Listener(begins, ends)
+
+
+_HEAD = (
+    f"{'aggregator':26}{'seed':>4}{'validation':>12}{'test':>10}{'s per epoch':>13}{'epochs':>8}"
+)
+
+
+def _row(experiment: "Experiment", seed: int, record: "Record") -> str:
+    """A finished run as a row below `_HEAD`."""
+    start = f"{experiment.aggregator.name:26}{seed:4}"
+    if record.status != "finished":
+        return f"{start}  failed: {record.error}"
+    metric = experiment.task.facts["metric"]
+    scores = (record.metrics[f"{metric}@{split}"] for split in ("val", "test"))
+    validation, test = (f"{score:.3f}" for score in scores)
+    seconds = f"{record.metrics['seconds_per_epoch']:.3g}"
+    return f"{start}{validation:>12}{test:>10}{seconds:>13}{record.epochs:>8}"
 
 
 def _in_words(dataset: "Dataset") -> str:

@@ -53,11 +53,11 @@ def data_build_zinc(
     """Make graphs and targets (penalised logP) of molecules, as in ZINC, with RDKit.
 
     SMILES that cannot be read, and atoms or bonds that ZINC does not have, are left out, counted,
-    and listed with their lines in left_out.csv. The column split says train, val or test; without
+    and listed with their lines in left_out.csv. The column split has train, val or test; without
     it, molecules are dealt at random, 8 of 10 to train.
     """
     with as_one_line(debug):
-        from treefold.lab.cli.building import build_zinc_data
+        from treefold.lab.cli.data import build_zinc_data
 
         build_zinc_data(table, out)
 
@@ -68,14 +68,13 @@ def data_build_superpixels(
         Path,
         Parameter(
             help="A folder with a sub-folder of PNG or JPEG files for each class (or with such "
-            "folders in train, val and test), an .npz file with arrays x and y, or an .npy file."
+            "folders in train, val and test), or an .npz file with arrays x and y."
         ),
     ],
     *,
     out: Annotated[
         Path, Parameter(help="Gets the folder MNIST (grey) or CIFAR10 (colour), for --data.")
     ],
-    labels: Annotated[Path | None, Parameter(help="An .npy file, for images in one.")] = None,
     superpixels: Annotated[
         int | None, Parameter(help="At most so many; 75 if grey, 150 in colour.")
     ] = None,
@@ -90,6 +89,6 @@ def data_build_superpixels(
     images are dealt at random, 8 of 10 to train.
     """
     with as_one_line(debug):
-        from treefold.lab.cli.building import build_superpixel_data
+        from treefold.lab.cli.data import build_superpixel_data
 
-        build_superpixel_data(images, out, labels, superpixels, compactness)
+        build_superpixel_data(images, out, superpixels, compactness)

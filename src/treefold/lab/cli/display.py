@@ -31,7 +31,15 @@ class Display(ABC):
 
     def finish(self, name: str, message: str) -> None:
         """A run is over."""
-        say(f"{name}: {message}")
+        self.close(name)
+        self.say(f"{name}: {message}")
+
+    def close(self, name: str) -> None:  # noqa: B027
+        """Show no more of a run."""
+
+    def say(self, line: str) -> None:
+        """Leave a line."""
+        print_line(line)
 
     def __enter__(self) -> "Display":
         return self
@@ -46,7 +54,7 @@ class Lines(Display):
     def show(self, name: str, event: Event) -> None:
         """Print epochs; steps would be too many."""
         if event["kind"] == "epoch":
-            say(f"{name}: epoch {event['epoch']}/{event['epochs']}  {numbers(event)}")
+            print_line(f"{name}: epoch {event['epoch']}/{event['epochs']}  {numbers(event)}")
 
 
 class Silent(Display):
@@ -55,7 +63,7 @@ class Silent(Display):
     def show(self, name: str, event: Event) -> None:
         """Print nothing."""
 
-    def finish(self, name: str, message: str) -> None:
+    def say(self, line: str) -> None:
         """Print nothing."""
 
 
@@ -67,12 +75,12 @@ class Json(Display):
 
     def show(self, name: str, event: Event) -> None:
         """Print the event."""
-        if not say(json.dumps({"name": name, **event})):
+        if not print_line(json.dumps({"name": name, **event})):
             signal.raise_signal(signal.SIGTERM)
 
     def finish(self, name: str, message: str) -> None:
         """Print the end."""
-        say(json.dumps({"name": name, "kind": "finished", "message": message}))
+        print_line(json.dumps({"name": name, "kind": "finished", "message": message}))
 
 
 class TwoLines(Progress):
@@ -99,8 +107,8 @@ class Bars(Display):
         if console.width < WIDTH_OF_ONE_LINE:
             self._progress: Progress = TwoLines(*columns, console=console)
         else:
-            beside = TextColumn("{task.fields[numbers]}", style="dim", markup=False)
-            self._progress = Progress(*columns, beside, console=console)
+            text = TextColumn("{task.fields[numbers]}", style="dim", markup=False)
+            self._progress = Progress(*columns, text, console=console)
         self._bars: dict[str, TaskID] = {}
         self._latest: dict[str, dict[str, Any]] = {}
 
@@ -130,17 +138,18 @@ class Bars(Display):
             numbers=f"epoch {latest['epoch']}/{latest['epochs']}  {numbers(latest)}",
         )
 
-    def finish(self, name: str, message: str) -> None:
-        """Take the bar away and leave a line."""
+    def close(self, name: str) -> None:
+        """Take the bar away."""
         if name in self._bars:
             self._progress.remove_task(self._bars.pop(name))
-        self._progress.console.print(
-            f"{name}: {message}", markup=False, highlight=False, soft_wrap=True
-        )
+
+    def say(self, line: str) -> None:
+        """Leave a line above the bars."""
+        self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def say(line: str) -> bool:
-    """Print a line; false if whoever read lines, such as `head`, has seen enough."""
+def print_line(line: str) -> bool:
+    """Print a line; false if the reader, such as `head`, is gone."""
     try:
         print(line, flush=True)
     except BrokenPipeError:

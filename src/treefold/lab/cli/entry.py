@@ -14,6 +14,6 @@ def main() -> None:
         ) from None
     try:
         app()
-    except BrokenPipeError:  # whoever read our output, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, is gone
         stop_printing()
         raise SystemExit(1) from None

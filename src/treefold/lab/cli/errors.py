@@ -33,7 +33,7 @@ def as_one_line(debug: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        raise  # whoever calls us knows what to do
+        raise  # for the entry point
     except Exception as error:
         if debug:
             raise
@@ -70,7 +70,7 @@ def _extra_of(module: str) -> str | None:
 
 
 def stop_printing() -> None:
-    """Let standard output lead nowhere: nobody reads it any more."""
+    """Discard standard output: its reader is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

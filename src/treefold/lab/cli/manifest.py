@@ -100,7 +100,7 @@ class Job:
 def entries_of(name: str, usual: Entry) -> list[Entry]:
     """The entries of a manifest, or the one of an experiment or row.
 
-    What an entry of a manifest does not say is as in `usual`; `set` is added to what that has.
+    Entries take what they lack from `usual`; `set` is added to the one there.
     """
     if not name.endswith(".toml"):
         return [replace(usual, rows=(name,))]

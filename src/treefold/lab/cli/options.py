@@ -18,7 +18,13 @@ Assignments = Annotated[
 ]
 Recipe = Annotated[str, Parameter(help="EXPERIMENT or EXPERIMENT/ROW; `treefold list`.")]
 RunFolder = Annotated[Path, Parameter(help="The folder of a run, as train or compare leaves it.")]
-RunPath = Annotated[Path, Parameter(help="The folder of a run, or one checkpoint in it.")]
+RunPath = Annotated[
+    Path,
+    Parameter(
+        help="A run's folder, one checkpoint in it, a saved model, or the name of one that comes "
+        "with treefold, such as trained/second-minimum; `treefold list`."
+    ),
+]
 Preset = Annotated[str, Parameter(help="smoke, quick, standard or paper.")]
 Debug = Annotated[bool, Parameter(negative=(), help="Show the traceback of an error.")]
 Out = Annotated[Path, Parameter(help="Where run folders go.")]

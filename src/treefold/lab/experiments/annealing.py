@@ -1,4 +1,4 @@
-"""Annealing as a part of training: a recipe says when states sharpen, and when they are codes."""
+"""Annealing as a part of training: a recipe names when states sharpen, and when they are codes."""
 
 from typing import Protocol, runtime_checkable
 
@@ -19,7 +19,7 @@ class Anneals(Protocol):
 
 
 class Annealing:
-    """Leads the operators of a model to codes, as their recipe says."""
+    """Leads the operators of a model to codes, as in their recipe."""
 
     def __init__(self, model: nn.Module, training: Training) -> None:
         self.training = training

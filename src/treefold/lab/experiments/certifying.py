@@ -12,17 +12,15 @@ from torch import Tensor
 from treefold.aggr import LCMAggregation
 from treefold.algebra import State
 from treefold.finite import (
-    Bounded,
     Certificate,
     FiniteMonoid,
     Grade,
     Watch,
-    bounded,
     certify,
     close,
     fingerprint,
 )
-from treefold.lab.networks import CountingNetwork, SetNetwork
+from treefold.lab.networks import Bounded, CountingNetwork, SetNetwork, bounded
 from treefold.lab.tasks import SetTask, from_bits
 from treefold.operators import FiniteCounters, FiniteSelection
 
@@ -76,15 +74,9 @@ def certify_network(
     found, finite, margin = compare(trees=False)
     if grade == "tree" and not found.holds:  # products may lead to states that lists do not reach
         found, finite, margin = compare(trees=True)
-    return Proved(
-        dataclasses.replace(
-            found,
-            seconds=round(time.monotonic() - began, 3),
-            weights=fingerprint(model),
-            margin=min(clear, margin),
-        ),
-        finite,
-    )
+    seconds, weights = round(time.monotonic() - began, 3), fingerprint(model)
+    found = dataclasses.replace(found, seconds=seconds, weights=weights)
+    return Proved(found.with_margin(min(clear, margin)), finite)
 
 
 def _operator_of(model: SetNetwork | CountingNetwork) -> FiniteCounters | FiniteSelection:

@@ -47,13 +47,29 @@ class Budget:
 
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.seconds is None):
-            raise ValueError("give either epochs or seconds, so that all runs get the same")
+            raise ValueError("give either epochs or seconds, as all runs get the same")
         _ = self.training
 
     def __str__(self) -> str:
         if self.epochs is None:
-            return f"{self.seconds:g} seconds"
+            return f"{self.seconds:.3g} seconds"
         return "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
+
+    @classmethod
+    def of(
+        cls, epochs: int | None, seconds: float | None, minutes: float | None, num_runs: int
+    ) -> "Budget":
+        """Arguments as given: one of these, or nothing; minutes are for all runs together."""
+        given = [each for each in (epochs, seconds, minutes) if each is not None]
+        if len(given) > 1:
+            raise ValueError(
+                "give one of epochs, seconds and minutes, so that all runs get the same"
+            )
+        if minutes is not None:
+            if not minutes > 0:
+                raise ValueError(f"{minutes:g} minutes; expected more than 0")
+            seconds = 60 * minutes / max(num_runs, 1)
+        return cls(EPOCHS if not given else epochs, seconds)
 
     @property
     def training(self) -> Training:

@@ -59,7 +59,7 @@ class Row:
     task: str
     task_options: dict[str, Any] = field(default_factory=dict)
     kinds: tuple[tuple[int, int], ...] = ()
-    """Of counters; none for finite selection."""
+    """The kinds of counters; none for finite selection."""
     training: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
 
@@ -102,6 +102,9 @@ PRESETS = {
 }
 
 _FIVE = {"bits": 5}
+_EASY = {"bits": 3, "num_train": 16_384}
+"""Few values, sets and channels: whoever compares ideas needs many runs."""
+_SHORT, _NARROW = {"hard_from": 0.6}, {"channels": 32}
 _TO_TWO, _TO_THREE, _AROUND_TWO = ((2, 1),), ((3, 1),), ((0, 2),)
 EXPERIMENTS = {
     "finite": {
@@ -121,14 +124,25 @@ EXPERIMENTS = {
         "counters-without-questions": Row(
             "second-minimum", _FIVE, _TO_TWO, model={"counting": False, "channels": 128}
         ),
-        "selection": Row("second-minimum", _FIVE),
-        "selection-hard-at-once": Row(
-            "second-minimum", _FIVE, training={"anneal_from": 0.0, "hard_from": 0.0}
+        "selection": Row("second-minimum", _EASY, training=_SHORT, model=_NARROW),
+        "selection-taught": Row(
+            "second-minimum",
+            _EASY,
+            training={**_SHORT, "counterexamples": 256},
+            model=_NARROW,
         ),
-        "selection-never-hard": Row("second-minimum", _FIVE, training={"hard_from": 1.0}),
+        "selection-hard-at-once": Row(
+            "second-minimum",
+            _EASY,
+            training={**_SHORT, "anneal_from": 0.0, "hard_from": 0.0},
+            model=_NARROW,
+        ),
+        "selection-never-hard": Row(
+            "second-minimum", _EASY, training={**_SHORT, "hard_from": 1.0}, model=_NARROW
+        ),
     },
 }
-"""The rows of every experiment: tasks, and 2nd-minimum of 5 bits without one idea or the other."""
+"""The rows of every experiment: tasks, and 2nd-minimum without one idea or the other."""
 
 
 def find(name: str, preset: str) -> list[Experiment]:

@@ -1,6 +1,8 @@
 """From a run's folder back to its trained network, or to the parts of it that fold."""
 
+import dataclasses
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import nn
@@ -12,16 +14,18 @@ from treefold.lab.experiments.build import build_model
 from treefold.lab.experiments.catalogue import experiment_from_recipe, runner_of
 from treefold.lab.experiments.recipe import Experiment
 from treefold.lab.experiments.task_runner import TaskRunner
+from treefold.lab.experiments.trained import located
 from treefold.lab.experiments.trainer import CHECKPOINTS
 from treefold.lab.networks import SetNetwork
 from treefold.lab.runs import Record, restore
+from treefold.saving import RUN, is_saved, load, read_config, read_model, write_model
 
 
 def load_model(path: Path | str) -> nn.Module:
     """The trained network of a run, ready to evaluate.
 
     `path` is the run's folder, for the parameters that did best on validation, or one of its
-    checkpoints.
+    checkpoints, or the name of a model that comes with treefold: a key of `TRAINED`.
     """
     path = Path(path)
     return model_at(path, runner_of(experiment_of(Record.read(run_of(path))), seed=0))
@@ -37,8 +41,21 @@ def model_at(path: Path, runner: TaskRunner) -> nn.Module:
     return _restored(CheckpointStore.read(path), runner)
 
 
+def save_run(path: Path | str, folder: Path | str) -> None:
+    """Write the network of a run, or of one of its checkpoints, as a folder with its record.
+
+    `load_model`, `load_fold` and the commands take it like a run.
+    """
+    record = dataclasses.asdict(Record.read(run_of(Path(path))))
+    write_model(folder, {"class": RUN, "record": record}, load_model(path).state_dict())
+
+
 def best_model(folder: Path, runner: TaskRunner) -> nn.Module:
     """The network of a run with its best parameters, ready to evaluate."""
+    if is_saved(folder):
+        model = build_model(runner)
+        model.load_state_dict(read_model(folder)[1], assign=True)
+        return model.eval()
     checkpoint = CheckpointStore(folder / CHECKPOINTS, "best").load()
     if checkpoint is None:
         done = Record.read(folder).status == "finished"
@@ -51,9 +68,19 @@ def best_model(folder: Path, runner: TaskRunner) -> nn.Module:
 
 
 def load_fold(path: str | Path) -> ModelFold:
-    """A run's model: with its best parameters, or those of one of its checkpoints."""
+    """The fold of a saved model or a run: of its best parameters, or of one of its checkpoints."""
     path = Path(path)
+    if (model := saved_model(path)) is not None:
+        return ModelFold.of(model)
     return fold_of(load_model(path), Record.read(run_of(path)).name)
+
+
+def saved_model(path: Path) -> object | None:
+    """The aggregator, operator or finite monoid that is saved in a folder; None for a run."""
+    path = located(path)
+    if is_saved(path) and read_config(path).get("class") != RUN:
+        return cast(object, load(path))
+    return None
 
 
 @torch.no_grad()
@@ -80,8 +107,12 @@ def names_checkpoint(path: Path) -> bool:
     return path.parent.name == CHECKPOINTS and path.is_file()
 
 
-def run_of(path: Path) -> Path:
-    """The run folder that a path means: itself, its folder of checkpoints, or one of these."""
+def run_of(path: Path | str) -> Path:
+    """The run folder that a path means: itself, its folder of checkpoints, or one of these.
+
+    The name of a trained model, such as trained/parity, means that model.
+    """
+    path = located(path)
     if names_checkpoint(path):
         return path.parent.parent
     return path.parent if path.name == CHECKPOINTS and path.is_dir() else path
@@ -101,7 +132,7 @@ def experiment_of(record: Record) -> Experiment:
 
 def _restored(checkpoint: Checkpoint, runner: TaskRunner) -> nn.Module:
     model = _typed_as(checkpoint, build_model(runner))
-    restore(checkpoint, rng=False, model=model)
+    restore(checkpoint, model=model)
     return model.eval()
 
 

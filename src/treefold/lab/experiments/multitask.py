@@ -198,7 +198,7 @@ MIXED_ROWS = {
     "pna-selection": Row("pna-selection", WIDE, _PAPER_WIDE, (_DEVIATION,)),
     "ssma": Row("ssma", WIDE, _PAPER_WIDE),
 }
-"""PNA beside a learned state, and the rival that mixes signals."""
+"""PNA next to a learned state, and the rival that mixes signals."""
 
 EXTRA_ROWS = {**NARROW_ROWS, **COPYING_ROWS, **READOUT_ROWS, **MIXED_ROWS}
 """Rows beyond the paper's table, which are run if they are named."""

@@ -8,25 +8,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from treefold.lab.experiments.task_runner import Folded, TaskRunner, last_inputs
+from treefold.lab.experiments.task_runner import Folded, TaskRunner, last_inputs, splits_named
 from treefold.lab.networks import CONVOLUTIONS, MultiTaskNetwork, TowerConv, multi_task_network
 from treefold.lab.runs import Batches, shuffled, some_examples
 from treefold.lab.tasks import TARGETS, GraphData, MultiTask, Scores, score
-from treefold.names import require_one_of
 
 
 class MultiTaskRunner(TaskRunner):
     """The multi-task benchmark; the best checkpoint has the lowest validation loss, as in PNA."""
 
+    task: MultiTask
     chosen_by = "validation_loss"
     highest = False
     other_aggregators = tuple(CONVOLUTIONS)
-
-    @property
-    def task(self) -> MultiTask:
-        """The task."""
-        task: MultiTask = self.experiment.task
-        return task
 
     @property
     def batches(self) -> Batches:
@@ -45,19 +39,9 @@ class MultiTaskRunner(TaskRunner):
 
     def model(self) -> nn.Module:
         """The network of the recipe, with the degrees of the training graphs."""
-        choice, model = self.experiment.aggregator, self.experiment.model
-        return multi_task_network(
-            choice.name,
-            channels=model.channels,
-            towers=model.towers,
-            divide=model.divide,
-            readout=model.readout,
-            linear_output=model.linear_output,
-            gru_copy_init=model.gru_copy_init,
-            node_head_he_init=model.node_head_he_init,
-            mean_log_degree=self.task.mean_log_degree(),
-            **choice.options,
-        )
+        choice, delta = self.experiment.aggregator, self.task.mean_log_degree()
+        model = vars(self.experiment.model)
+        return multi_task_network(choice.name, mean_log_degree=delta, **model, **choice.options)
 
     def train(self) -> GraphData:
         """The training graphs; the seed of a run does not change them."""
@@ -87,10 +71,7 @@ class MultiTaskRunner(TaskRunner):
 
     def cases(self, wanted: str | None = None) -> Sequence[str]:
         """Splits by name, such as test or extrapolation-95-99."""
-        names: Sequence[str] = wanted.split(",") if wanted else self.experiment.evaluation.splits
-        for name in names:
-            require_one_of(self.task.splits, name, "split")
-        return names
+        return splits_named(wanted, self.experiment.evaluation.splits, self.task.splits)
 
     def score(self, model: nn.Module, case: str, device: torch.device) -> Scores:
         """The squared error of each target."""

@@ -33,11 +33,11 @@ def compared(
 def _restated(
     made: Experiment, paper: Experiment, reported: dict[str, Reported], notes: tuple[Note, ...]
 ) -> Experiment:
-    said = [note if isinstance(note, str) else note(made) for note in notes]
+    stated = [note if isinstance(note, str) else note(made) for note in notes]
     return dataclasses.replace(
         made,
         reported=reported if _is_the_same(made, paper) else {},
-        departures=(*filter(None, said), *differences(made, paper)),
+        departures=(*filter(None, stated), *differences(made, paper)),
     )
 
 

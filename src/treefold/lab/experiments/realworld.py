@@ -238,7 +238,7 @@ MIXED_ROWS = {
     "pna-selection": Row("pna-selection", "learned", notes=(_DEVIATION,)),
     "ssma": Row("ssma", "learned"),
 }
-"""PNA beside a learned state, and the rival that mixes signals."""
+"""PNA next to a learned state, and the rival that mixes signals."""
 
 EXTRA_ROWS = {**UNSCALED_ROWS, **COPYING_ROWS, **MIXED_ROWS}
 """Rows beyond those that an experiment's name trains, which are run if they are named."""

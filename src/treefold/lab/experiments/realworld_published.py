@@ -1,4 +1,4 @@
-"""Published numbers on real graphs. Those of learned aggregators stand in a figure only."""
+"""Published numbers on real graphs. Those of learned aggregators are in a figure only."""
 
 from treefold.lab.experiments.recipe import Reported
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from treefold.lab.experiments.recipe import Experiment, TowerModel
-from treefold.lab.experiments.task_runner import Folded, TaskRunner, last_inputs
+from treefold.lab.experiments.task_runner import Folded, TaskRunner, last_inputs, splits_named
 from treefold.lab.networks import (
     GraphNetwork,
     NormalizedTowers,
@@ -25,24 +25,18 @@ from treefold.lab.tasks import (
     average_log_degree,
     differences_from_official,
 )
-from treefold.names import require_one_of
 
 
 class RealWorldRunner(TaskRunner):
     """A benchmark of real graphs; the best checkpoint is best in the measure of its task."""
 
+    task: GraphTask
     scores_last = True
 
     def __init__(self, experiment: Experiment, seed: int) -> None:
         super().__init__(experiment, seed)
         self.chosen_by = f"validation_{self.task.metric}"
         self.highest = measure_of(self.task.metric).highest
-
-    @property
-    def task(self) -> GraphTask:
-        """The task."""
-        task: GraphTask = self.experiment.task
-        return task
 
     @property
     def paced_by(self) -> str:
@@ -70,32 +64,14 @@ class RealWorldRunner(TaskRunner):
     def model(self) -> nn.Module:
         """The network of the recipe, with the degrees of the training graphs."""
         choice, model, task = self.experiment.aggregator, self.experiment.model, self.task
-        delta = average_log_degree(self.train())
+        options = {"mean_log_degree": average_log_degree(self.train()), **choice.options}
         if not isinstance(model, TowerModel):
             return plain_network(
-                choice.name,
-                task.node_input,
-                task.num_outputs,
-                channels=model.channels,
-                num_layers=model.num_layers,
-                dropout=model.dropout,
-                mean_log_degree=delta,
-                **choice.options,
+                choice.name, task.node_input, task.num_outputs, **vars(model), **options
             )
+        edges = task.edge_input if model.edge_channels else None
         return tower_network(
-            choice.name,
-            task.node_input,
-            task.num_outputs,
-            edges=task.edge_input if model.edge_channels else None,
-            channels=model.channels,
-            out_channels=model.out_channels,
-            edge_channels=model.edge_channels,
-            towers=model.towers,
-            divide=model.divide,
-            num_layers=model.num_layers,
-            dropout=model.dropout,
-            mean_log_degree=delta,
-            **choice.options,
+            choice.name, task.node_input, task.num_outputs, edges=edges, **vars(model), **options
         )
 
     def train(self) -> GraphStore:
@@ -130,10 +106,7 @@ class RealWorldRunner(TaskRunner):
 
     def cases(self, wanted: str | None = None) -> Sequence[str]:
         """Splits: train, val, test."""
-        names: Sequence[str] = wanted.split(",") if wanted else self.experiment.evaluation.splits
-        for name in names:
-            require_one_of(SPLITS, name, "split")
-        return names
+        return splits_named(wanted, self.experiment.evaluation.splits, SPLITS)
 
     def score(self, model: nn.Module, case: str, device: torch.device) -> AnswerScore:
         """The loss and the measure on a split."""

@@ -25,6 +25,16 @@ def _require_positive(part: str, settings: Any, names: Iterable[str]) -> None:
             )
 
 
+def _require(
+    part: str, settings: Any, names: Iterable[str], least: float | int, most: float | int = math.inf
+) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not (least <= value <= most and value < math.inf):
+            wanted = f"{least:g} or more" if most == math.inf else f"{least:g} to {most:g}"
+            raise ValueError(f"{part}.{name} is {value}; expected {wanted}")
+
+
 @dataclass(frozen=True)
 class AggregatorChoice:
     """An aggregator by name, with the options of its constructor; `oracle` is the exact monoid."""
@@ -129,11 +139,11 @@ class Training:
     patience: int | None = field(default=None, metadata=_ADDED)
     """Epochs without a better validation after which to stop; None for all epochs."""
     shuffle: bool = field(default=False, metadata=_ADDED)
-    """Draw batches of graphs afresh in each epoch, unlike PNA on the multi-task benchmark; sets
+    """Draw new batches of graphs in each epoch, unlike PNA on the multi-task benchmark; sets
     and real graphs are always shuffled."""
     mixed_sizes: bool = field(default=False, metadata=_ADDED)
-    """Graphs of all sizes in a batch, drawn afresh; PNA's batches on the multi-task benchmark have
-    one size each, and the batch norm of its network is then another one in use."""
+    """Batches of graphs of all sizes, drawn in each epoch; PNA's have one size each on the
+    multi-task benchmark, and the batch norm of its network is then another one in use."""
     plateau_patience: int = field(default=5, metadata=_ADDED)
     """With the schedule `plateau`: validations without progress before the learning rate is cut."""
     plateau_factor: float = field(default=0.5, metadata=_ADDED)
@@ -147,43 +157,35 @@ class Training:
     hard_from: float = field(default=1.0, metadata=_ADDED)
     """The part of all epochs after which their states are codes; 1 for never."""
     last_slope: float = field(default=1.0, metadata=_ADDED)
-    """How sharp states are just before."""
+    """The slope of states just before."""
     noise: float = field(default=0.0, metadata=_ADDED)
     """Added to what will be rounded, until then."""
+    counterexamples: int = field(default=0, metadata=_ADDED)
+    """After that, so many triples in each step whose trees must agree; sets only."""
 
     def __post_init__(self) -> None:
-        _require_positive("training", self, ["batch_size", "learning_rate", "validate_every"])
-        given = [name for name in ("epochs", "seconds") if getattr(self, name) is not None]
-        _require_positive("training", self, given)
-        if not given:
-            raise ValueError("training has neither epochs nor seconds; give one of them, or both")
-        if self.epochs is None and self.schedule not in OPEN_ENDED:
-            raise ValueError(
-                f"the schedule {self.schedule} needs training.epochs; without them use "
-                f"{' or '.join(OPEN_ENDED)}"
-            )
-        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
-            raise ValueError(
-                f"training.clip_norm is {self.clip_norm}; expected more than 0, or none"
-            )
-        if self.patience is not None and self.patience < 1:
-            raise ValueError(f"training.patience is {self.patience}; expected 1 or more, or none")
+        given = [
+            name
+            for name in ("epochs", "seconds", "clip_norm", "patience")
+            if getattr(self, name) is not None
+        ]
+        positive = ["batch_size", "learning_rate", "validate_every", *given]
+        _require_positive("training", self, positive)
+        _require("training", self, ["weight_decay", "plateau_patience", "min_learning_rate"], 0)
+        _require("training", self, ["noise", "anneal_from", "counterexamples"], 0)
+        _require("training", self, ["last_slope"], 1)
+        _require("training", self, ["hard_from"], self.anneal_from, 1)
         if not 0 < self.plateau_factor < 1:
             raise ValueError(
                 f"training.plateau_factor is {self.plateau_factor}; expected between 0 and 1"
             )
-        for name in ("weight_decay", "plateau_patience", "min_learning_rate", "noise"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"training.{name} is {getattr(self, name)}; expected 0 or more")
-        if not 0 <= self.anneal_from <= self.hard_from <= 1:
+        if self.epochs is None and self.seconds is None:
+            raise ValueError("training has neither epochs nor seconds; give one of them, or both")
+        if self.epochs is None and (self.schedule not in OPEN_ENDED or self.anneals):
             raise ValueError(
-                f"training.anneal_from is {self.anneal_from} and training.hard_from "
-                f"{self.hard_from}; expected parts of all epochs, the first no more than the second"
+                f"the schedule {self.schedule} or annealing needs training.epochs; without them "
+                f"use {' or '.join(OPEN_ENDED)}"
             )
-        if not 1 <= self.last_slope < math.inf:
-            raise ValueError(f"training.last_slope is {self.last_slope}; expected 1 or more")
-        if self.anneals and self.epochs is None:
-            raise ValueError("annealing needs training.epochs, because it follows parts of them")
         require_one_of(OPTIMIZERS, self.optimizer, "optimizer")
         require_one_of(SCHEDULES, self.schedule, "schedule")
 

@@ -31,10 +31,15 @@ def replan(folder: Path, epochs: int) -> None:
                 "again with another --out"
             )
         if training.schedule not in OPEN_ENDED:
+            changes = {**record.overrides, _EPOCHS: epochs}
+            sets = "".join(f" --set {key}={value}" for key, value in changes.items())
             raise ValueError(
-                f"the learning rate of {folder} follows {training.schedule} over "
-                f"{training.epochs} epochs, and would have been another one all along; train again "
-                f"with --set {_EPOCHS}={epochs}"
+                f"{folder} cannot be trained for {epochs} epochs instead of {training.epochs}: its "
+                f"learning rate follows {training.schedule}, planned over all epochs from the "
+                f"first on. Begin a new run of {epochs}: `treefold train {record.name} --preset "
+                f"{record.preset} --seed {record.seed}{sets}`; with --set "
+                "training.schedule=constant it could be resumed for longer. Without --epochs, "
+                "resume finishes this one"
             )
         begun = _epochs_begun(folder)
         if epochs < begun:
@@ -63,7 +68,7 @@ def _replanned(record: Record, planned: Experiment) -> Record:
         return dataclasses.replace(begun, preset="1 epoch" if epochs == 1 else f"{epochs} epochs")
     others.pop(_EPOCHS, None)
     (preset,) = find_experiment(record.name, record.preset)
-    departures = [said for said in record.departures if not _is_of_epochs(said)]
+    departures = [words for words in record.departures if not _is_of_epochs(words)]
     departures += filter(_is_of_epochs, preset.restate(planned).departures)
     return dataclasses.replace(
         begun,

@@ -49,7 +49,7 @@ def run(
 ) -> Record:
     """Train to the end, or resume the run that is already in `folder`; returns its record.
 
-    `stop` is asked where somebody listens to signals already. With `other_processes` a run may be
+    `stop` is asked where signals are handled already. With `other_processes` a run may be
     resumed with another number of processes than it was begun with, which its record then notes.
     A `runner` that has its data already is used as it is.
     """

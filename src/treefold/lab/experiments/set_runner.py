@@ -10,11 +10,14 @@ from torch.nn import functional as F
 
 from treefold.aggr import aggregator
 from treefold.fold import TableRows
+from treefold.lab.experiments.counterexamples import Disagreements, find_disagreements
 from treefold.lab.experiments.recipe import AggregatorChoice
+from treefold.lab.experiments.states import states_of_network
 from treefold.lab.experiments.task_runner import Folded, TaskRunner
 from treefold.lab.networks import CountingNetwork, OracleNetwork, SetNetwork, asked
 from treefold.lab.runs import some_examples
 from treefold.lab.tasks import SetData, SetTask, from_bits, to_bits
+from treefold.operators import FiniteSelection
 
 
 class Balanced(NamedTuple):
@@ -26,7 +29,7 @@ class Balanced(NamedTuple):
 Case: TypeAlias = int | Balanced
 ORACLE = "oracle"
 MOST_WEIGHT = 30.0
-"""Of a rare reply to a question."""
+"""The largest weight of a rare reply to a question."""
 
 
 class Rarity(NamedTuple):
@@ -53,19 +56,15 @@ class Rarity(NamedTuple):
 class SetRunner(TaskRunner):
     """A task on multisets; the best checkpoint answers the most validation sets."""
 
+    task: SetTask
     chosen_by = "validation_accuracy"
     other_aggregators = (ORACLE,)
+    _taught: Disagreements | None = None
 
     @property
     def logs_laws(self) -> bool:  # type: ignore[override]
         """Not of counters, which obey them by construction."""
         return not self.experiment.model.counting
-
-    @property
-    def task(self) -> SetTask:
-        """The task."""
-        task: SetTask = self.experiment.task
-        return task
 
     @cached_property
     def validation(self) -> SetData:
@@ -98,10 +97,28 @@ class SetRunner(TaskRunner):
         """Cross-entropy of bits, and correct sets."""
         if self.experiment.model.counting:
             return counting_loss(model, batch, self._rarity)
-        return loss_and_correct(model, batch)
+        loss, counts = loss_and_correct(model, batch)
+        return loss + self._disagreement(model), counts
+
+    def _disagreement(self, model: nn.Module) -> Tensor | float:
+        """The loss of counterexamples, which are searched again in each epoch.
+
+        A run that is resumed within an epoch looks for them again, and so finds others.
+        """
+        net = getattr(model, "module", model)  # a wrapper for several processes has it inside
+        count = self.experiment.training.counterexamples
+        if not (count and isinstance(net, SetNetwork) and net.training):
+            return 0.0
+        op = getattr(net.aggregator, "operator", None)
+        if not isinstance(op, FiniteSelection) or not op.hard:
+            return 0.0
+        if self._taught is None:
+            self._taught = find_disagreements(net, op, self._training_sets)
+        return self._taught.loss(op, net.table(), count)
 
     def finish_epoch(self, model: nn.Module) -> None:
-        """Settle, once they are hard, which counters are used."""
+        """Settle, once they are hard, which counters are used; forget old counterexamples."""
+        self._taught = None
         if isinstance(model, CountingNetwork):
             model.settle(self._training_sets)
 
@@ -148,6 +165,11 @@ class SetRunner(TaskRunner):
             found["balanced_accuracy"] = {str(size): value for size, value in balanced.items()}
         return found
 
+    def best_metrics(self, model: nn.Module, device: torch.device) -> dict[str, Any]:
+        """The number of states, if they are finite, and the laws that they obey."""
+        states = states_of_network(model)
+        return states.metrics() if states else {}
+
     @property
     def _elements(self) -> int:
         elements: int = self.experiment.evaluation.elements_per_batch
@@ -165,7 +187,7 @@ def summary(accuracy: Mapping[int, float], max_train_size: int) -> dict[str, flo
 def parse_cases(text: str) -> tuple[Case, ...]:
     """`1-16,32` as sizes of uniform sets, `balanced:16,200` as those of balanced ones.
 
-    Both together are `1-16,32,balanced:16,200`: all sizes behind `balanced:` are balanced.
+    Both together are `1-16,32,balanced:16,200`: all sizes after `balanced:` are balanced.
     """
     uniform, colon, balanced = text.partition("balanced:")
     if ":" in uniform + balanced or (colon and uniform and not uniform.endswith(",")):

@@ -41,7 +41,7 @@ class Preset:
 
 
 # All learned monoids see random trees, which an associative operator does not mind; the law loss
-# is a mean over channels, on a sample of nodes, so that it does not drown the task at the start.
+# is a mean over channels, on a sample of nodes, and does not drown the task at the start.
 _OURS: dict[str, dict[str, Any]] = {
     "binary-gru": {"bracketing": "random"},
     "binary-gru-assoc": {"bracketing": "random", "law_nodes": 64, "law_reduction": "mean"},

@@ -11,6 +11,7 @@ from treefold.aggr import RaggedAggregation
 from treefold.fold import Groups, Rows
 from treefold.lab.experiments.recipe import Experiment
 from treefold.lab.runs import Batches, Examples, World, shuffled, violations_on
+from treefold.names import require_one_of
 
 
 def last_inputs(module: nn.Module, run: Callable[[], object]) -> tuple[Any, ...]:
@@ -39,6 +40,14 @@ def mean_violations(folded: Sequence[Folded]) -> dict[str, float]:
     return {f"law:{law}": sum(each[law] for each in found) / len(found) for law in laws}
 
 
+def splits_named(wanted: str | None, usual: Sequence[str], known: Sequence[str]) -> Sequence[str]:
+    """The splits that the words ask for, or else the usual ones."""
+    names = wanted.split(",") if wanted else usual
+    for name in names:
+        require_one_of(known, name, "split")
+    return names
+
+
 class TaskRunner(ABC):
     """One experiment with one seed, as the trainer and the command line see it.
 
@@ -58,7 +67,7 @@ class TaskRunner(ABC):
     """Names of aggregators besides those of the registry."""
 
     def __init__(self, experiment: Experiment, seed: int) -> None:
-        self.experiment, self.seed = experiment, seed
+        self.experiment, self.seed, self.task = experiment, seed, experiment.task
 
     @property
     def paced_by(self) -> str:

@@ -35,7 +35,7 @@ CHECKPOINTS = "checkpoints"
 
 @dataclass(frozen=True)
 class Watcher:
-    """Callbacks for whoever watches: after every step, every epoch, and every evaluated case."""
+    """Callbacks: after every step, every epoch, and every evaluated case."""
 
     step: Callable[[Progress, int], None] = lambda progress, steps: None
     epoch: Callable[[dict[str, float | int], int], None] = lambda row, steps: None
@@ -106,7 +106,7 @@ class Trainer:
                 f"{self.standing.best_epoch} has left; restore it from a copy, or remove the run's "
                 "folder to train again"
             )
-        restore(best, rng=False, model=self.model)
+        restore(best, model=self.model)
         # Where the newest of the best was damaged, this is an older one, with its own epoch.
         chosen = Standing(**best.state["standing"])
         scores = self._scores(watcher, stop)
@@ -157,7 +157,7 @@ class Trainer:
         )
 
     def _done(self) -> float:
-        """The part of all epochs that is behind."""
+        """The part of all epochs that is done."""
         epoch, step = self.progress.epoch, self.progress.step
         return (epoch - 1 + step / self.steps) / (self.training.epochs or epoch)
 
@@ -196,11 +196,9 @@ class Trainer:
             found, loss = row[self.runner.chosen_by], row["validation_loss"]
             if standing.is_beaten(found, loss, self.annealing.is_over, self.runner.highest):
                 standing.take(progress.epoch, found, loss, self.annealing.is_over)
-                state = capture(rng=False, model=self.model, standing=dataclasses.asdict(standing))
+                state = capture(model=self.model, standing=dataclasses.asdict(standing))
                 self.world.first(lambda: self.best.save(state))
-        # An older version that began this run may have logged fewer columns.
-        logged = {key: row[key] for key in self.log.columns or row if key in row}
-        self.world.first(lambda: self.log.append(logged))
+        self.world.first(lambda: self.log.append(row))
         self._save()
         if self.curves is not None:
             self.curves.append(row)
@@ -224,7 +222,6 @@ class Trainer:
     def _save(self) -> None:
         self._require_finite()
         state = capture(
-            rng=False,  # every step draws from (seed, step)
             **self._parts(),
             progress=self.progress.state(),
             standing=dataclasses.asdict(self.standing),
@@ -260,7 +257,7 @@ class Trainer:
         checkpoint = self.last.load()
         if checkpoint is not None:
             parts: dict[str, Any] = {"progress": {}, "standing": {}}
-            restore(checkpoint, rng=False, **self._parts(), **parts)
+            restore(checkpoint, **self._parts(), **parts)
             self.progress = Progress(**parts["progress"])
             self.standing = Standing(**parts["standing"])
         if self.world.rank == 0:  # an epoch is logged before it is saved

@@ -9,6 +9,8 @@ from .graph_network import GraphNetwork as GraphNetwork
 from .graph_network import plain_network as plain_network
 from .graph_network import tower_network as tower_network
 from .input_layers import EmbeddedCategories as EmbeddedCategories
+from .margin import Bounded as Bounded
+from .margin import bounded as bounded
 from .multi_task import MultiTaskNetwork as MultiTaskNetwork
 from .multi_task import multi_task_network as multi_task_network
 from .readouts import AggregatorReadout as AggregatorReadout

@@ -1,5 +1,6 @@
 """Names and looks of what a report shows, as `names.toml` has them, and the order to show it in."""
 
+import colorsys
 import math
 import re
 import tomllib
@@ -8,16 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from treefold.lab.experiments import FAMILIES, TITLES
+from treefold.lab.experiments import FAMILIES, SOURCES, TITLES
 from treefold.lab.runs import Group
 
-NAMES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 REAL = FAMILIES["real graphs"].rows
 PRESETS, GREY = ("paper", "standard", "quick", "smoke"), "#8a8f98"
 LEARNED = ("recurrent", "LCM")
-_SPARE = ("#aa4499", "#44aa99", "#999933", "#cc6677", "#7b6fd0", "#a6761d")
 _SCALE = (*("#482878", "#3e4989", "#31688e", "#26828e"), "#1f9e89", "#35b779", "#6ece58", "#a5c82a")
-"""Colours of λ = 1 to 10⁻⁷."""
 
 
 class Style(NamedTuple):
@@ -29,31 +27,29 @@ class Style(NamedTuple):
     dash: str = "solid"
 
 
-STYLES = {row: Style(*entry) for row, entry in NAMES["aggregators"].items()}
+_ENTRIES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+STYLES = {row: Style(*entry) for row, entry in _ENTRIES.items()}
 
 
 def style_of(group: Group) -> Style:
-    """The style of its row; a point of a sweep has its λ, an unknown row a colour by its name."""
+    """The style of its row; a point of a sweep has its λ, a variant the label of its base."""
     row, weight = group.row, group.weight
     if weight is not None:
         power = round(-math.log10(weight)) if weight > 0 else 7
-        return Style(f"λ = {power_of_ten(weight)}", "LCM", _SCALE[min(max(power, 0), 7)])
+        return Style(f"λ\u00a0=\u00a0{weight:g}", "LCM", _SCALE[min(max(power, 0), 7)])
+    if row in STYLES:
+        return STYLES[row]
+    base = max((each for each in STYLES if row.startswith(f"{each}-")), key=len, default="")
+    label = f"{STYLES[base].label} ({row[len(base) + 1 :]})" if base else title_of(row)
     kind = STYLES[group.aggregator].kind if group.aggregator in STYLES else "other"
-    return STYLES.get(row) or Style(row, kind, _SPARE[zlib.crc32(row.encode()) % len(_SPARE)])
-
-
-def power_of_ten(value: float) -> str:
-    """10⁻³ for 0.001, and the plain number for what is no power of ten."""
-    digits, _, exponent = f"{value:e}".partition("e")
-    if digits != "1.000000" or value == 1:
-        return f"{value:g}"
-    return "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    parts = colorsys.hls_to_rgb(zlib.adler32(row.encode()) * 137 % 360 / 360, 0.5, 0.5)
+    return Style(label, kind, "#" + "".join(f"{round(255 * part):02x}" for part in parts))
 
 
 def source_in_words(source: str) -> str:
     """A source as a reader finds it: LaTeX labels are names of tables and figures."""
     plain = re.sub(r"\b(?:tab|fig|subsec|sec):\w+", "the paper", source)
-    return NAMES["sources"].get(source) or plain or "source not recorded"
+    return SOURCES.get(source) or plain or "source not recorded"
 
 
 def slug_of(*parts: str) -> str:

@@ -5,19 +5,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
 from treefold.atomic import write_atomically
-from treefold.lab.report.draw import CARD, WIDE, draw
-from treefold.lab.report.names import anchor_of, style_of
+from treefold.lab.report.draw import WIDE, draw
+from treefold.lab.report.names import anchor_of, slug_of, style_of, title_of
 from treefold.lab.report.sections import Section, report_page
 from treefold.lab.report.tables import Table
 from treefold.lab.runs import load_groups
 
-HERE = Path(__file__).parent
 _STYLES = {"best": "bold", "second": "underline"}
 
 
@@ -35,11 +34,11 @@ def write_page(page: Section, path: Path) -> Path:
     def address(folder: Path) -> str:
         return quote(os.path.relpath(folder.resolve(), path.parent.resolve()), safe="/,=+")
 
-    options: dict[str, Any] = {"loader": FileSystemLoader(HERE), "undefined": StrictUndefined}
-    template = Environment(autoescape=True, trim_blocks=True, **options).get_template("page.html")
-    tools = {"draw": draw, "wide": WIDE, "card": CARD, "address": address}
-    tools |= {"style_of": style_of, "anchor_of": anchor_of}
-    html = template.render(page=page, css=(HERE / "page.css").read_text(), **tools)
+    made = Environment(autoescape=True, trim_blocks=True, undefined=StrictUndefined)
+    template = made.from_string(Path(__file__).with_name("page.html").read_text())
+    tools: dict[str, Any] = {"draw": draw, "wide": WIDE, "address": address, "style_of": style_of}
+    tools |= {"anchor_of": anchor_of, "title_of": title_of, "slug_of": slug_of}
+    html = template.render(page=page, css=Path(__file__).with_name("page.css").read_text(), **tools)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, html.encode(errors="replace"))
     console = Console(highlight=False, markup=False)
@@ -53,13 +52,12 @@ def write_page(page: Section, path: Path) -> Path:
 
 def _grid(table: Table) -> Grid:
     """The first columns of a table, for a terminal."""
-    shown = table.columns[: table.short]
     grid = Grid(title=Text(table.title), title_justify="left", box=None, pad_edge=False)
-    for column in shown:
-        head = f"{column.over}\n{column.head}" if any(each.over for each in shown) else column.head
-        grid.add_column(Text(head), justify="right" if column.number else "left", overflow="fold")
+    for place, head in enumerate([*table.columns][: table.short]):
+        words = Text(head.replace(", ", "\n"))
+        grid.add_column(words, "", justify="right" if place else "left", vertical="bottom")
     for row in table.rows():
-        words = [c.text if "±" in c.small else f"{c.text} {c.small}" for c in row[: len(shown)]]
-        marks = [_STYLES.get(c.mark, "") for c in row]
-        grid.add_row(*(Text(*each) for each in zip(words, marks, strict=False)))
+        pairs = [(c, c.text if "±" in c.small else f"{c.text} {c.small}") for c in row]
+        cells = [Text(words, _STYLES.get(cell.mark, "")) for cell, words in pairs]
+        grid.add_row(*cells[: table.short])
     return grid

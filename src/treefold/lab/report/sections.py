@@ -1,40 +1,22 @@
 """The page of a report, in the order it says things: an overview, then experiment by experiment."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from treefold.lab.experiments import TITLES
-from treefold.lab.report import figures
+from treefold.lab.experiments import TITLES, headline_score, measure_of, where
+from treefold.lab.report import figures, names
 from treefold.lab.report.draw import Figure
-from treefold.lab.report.names import (
-    LEARNED,
-    PRESETS,
-    REAL,
-    in_order,
-    slug_of,
-    style_of,
-    title_of,
-)
-from treefold.lab.report.tables import (
-    Cell,
-    Column,
-    Table,
-    headline_score,
-    measure_of,
-    real_table,
-    score_table,
-    where,
-)
+from treefold.lab.report.names import style_of, title_of
+from treefold.lab.report.tables import Cell, Table, real_table, score_table
 from treefold.lab.runs import Group, Stat
 
 
 class Section(NamedTuple):
     """An experiment: the sentence a person would say first, its headline, then all the rest.
 
-    `parts` are folded away until a reader asks for them; those of a page are its sections.
-    `records` are the groups whose records are listed.
+    `records` are listed; `parts` are folded away, but those of a page are its sections.
     """
 
     title: str
@@ -44,48 +26,33 @@ class Section(NamedTuple):
     headline: Figure | None = None
     tables: Sequence[Table] = ()
     figures: Sequence[Figure] = ()
-    items: Sequence[str] = ()
     records: Sequence[Group] = ()
     parts: Sequence["Section"] = ()
 
     @property
-    def anchor(self) -> str:
-        """Its place on the page."""
-        return slug_of(self.title)
-
-    @property
     def shown(self) -> list["Section"]:
         """The parts that have something to show."""
-        return [part for part in self.parts if any(part[5:-1]) or part.shown]
+        return [part for part in self.parts if any(part[3:-1]) or part.shown]
 
 
 def report_page(groups: Sequence[Group], damaged: Sequence[str] = ()) -> Section:
     """All of a folder of runs; smoke and unfinished runs come last."""
-    finished = [group for group in in_order(groups) if group.finished]
+    finished = [group for group in names.in_order(groups) if group.finished]
     smoke = [group for group in finished if group.preset == "smoke"]
-    found = by_experiment([group for group in finished if group not in smoke])
-    real = {name: found[name] for name in found if name in REAL}
-    last = [
-        Section("Smoke runs", tables=_score_tables(by_experiment(smoke)), records=smoke),
-        unfinished(in_order(groups)),
-        Section("Files that could not be read", items=damaged),
-    ]
+    results = groupby((g for g in finished if g not in smoke), lambda group: group.experiment)
+    found = {name: [*rows] for name, rows in results}
+    real = {name: found[name] for name in found if name in names.REAL}
     parts = [_section(rows) for name, rows in found.items() if name not in real]
     parts += [_real_section(real)] if real else []
-    about = "Runs that only show that everything works, and runs without results."
-    page = Section(
-        "treefold results",
+    last = [Section("Smoke runs", records=smoke), *unfinished(names.in_order(groups), damaged)]
+    parts.append(Section("Smoke and unfinished runs", "They are no results.", parts=last))
+    about = (
         f"{sum(len(group.finished) for group in groups)} finished runs. Numbers are means over "
-        "seeds, with their standard deviation; a published number is blank where none is known.",
-        tables=[_overview(found)] if len(found) > 1 else [],
-        parts=[*parts, Section("Smoke and unfinished runs", about, parts=last)],
+        "seeds, with their standard deviation; a published number is blank where none is known."
     )
+    tables = [_overview(found)] if len(found) > 1 else []
+    page = Section("treefold results", about, tables=tables, parts=parts)
     return page._replace(parts=page.shown)
-
-
-def by_experiment(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    """Groups in reading order by their experiments."""
-    return {name: [*rows] for name, rows in groupby(groups, lambda group: group.experiment)}
 
 
 def arranged(groups: Sequence[Group]) -> list[tuple[str, list[Group]]]:
@@ -97,65 +64,42 @@ def arranged(groups: Sequence[Group]) -> list[tuple[str, list[Group]]]:
     for group in groups:
         machine = f", on {group.timed_on}" * bool(group.timed_on)
         found[f"Preset {group.preset}{', changed' * bool(group.changes)}{machine}"].append(group)
-    strength = [*PRESETS, *sorted(group.preset for group in groups)]
+    strength = [*names.PRESETS, *sorted(group.preset for group in groups)]
 
-    def rank(rows: list[Group]) -> tuple[bool, int, int]:
-        return bool(rows[0].changes), -len(rows), strength.index(rows[0].preset)
+    def rank(item: tuple[str, list[Group]]) -> tuple[bool, int, int]:
+        first, *others = item[1]
+        return bool(first.changes), -len(others), strength.index(first.preset)
 
-    return sorted(found.items(), key=lambda item: rank(item[1]))
+    return sorted(found.items(), key=rank)
 
 
 def _section(groups: list[Group]) -> Section:
     (shared, chosen), *others = arranged(groups)
-    drawn = _figures(chosen)
     title, about = TITLES.get(chosen[0].experiment, (chosen[0].experiment, ""))
+    made = Section(title, f"{about} {shared}.", _sentence(chosen), tables=score_table(chosen))
+    drawn = _figures(chosen)
     folds = [
-        Section(name, tables=_score_tables({"Scores": rows}), figures=_figures(rows)[:1])
-        for name, rows in others
+        Section(name, tables=score_table(rows), figures=_figures(rows)[:1]) for name, rows in others
     ]
-    return Section(
-        title,
-        f"{about} {shared}.",
-        _sentence(chosen),
-        headline=drawn[0] if drawn else None,
-        tables=_score_tables({"Scores": chosen}),
-        figures=drawn[1:],
-        parts=[*folds, *folded(chosen, groups)],
-    )
-
-
-def _score_tables(groups: Mapping[str, Sequence[Group]]) -> list[Table]:
-    found = (score_table(rows, title_of(name)) for name, rows in groups.items())
-    return [table for table in found if table]
+    parts = [*folds, *folded(chosen, groups)]
+    return made._replace(headline=next(iter(drawn), None), figures=drawn[1:], parts=parts)
 
 
 def _figures(groups: Sequence[Group]) -> list[Figure]:
     """The figures of groups that may be compared; those with changes differ in what was changed."""
     if any(group.variant != groups[0].variant for group in groups):
         return []
-    swept = any(group.weight is not None for group in groups)
     found = [make(groups) for make in (figures.accuracy, figures.ratio, figures.speed)]
+    swept = any(group.weight is not None for group in groups)
     found += [figures.accuracy(groups, "balanced_accuracy")]
     found += [] if swept else [figures.training(groups)]
     return [figure for figure in found if figure]
 
 
 def folded(chosen: Sequence[Group], groups: Sequence[Group]) -> list[Section]:
-    """The parts that only some readers ask for: laws, departures, records."""
-    departures: dict[str, dict[str, None]] = defaultdict(dict)
-    for group in groups:
-        for words in (str(d) for run in group.finished for d in run.record.departures):
-            departures[words][style_of(group).label] = None
-    everyone = len({style_of(group).label for group in groups})
-    items = [
-        words if len(whose) == everyone else f"{words} ({', '.join(whose)})"
-        for words, whose in departures.items()
-    ]
-    return [
-        Section("Laws", figures=figures.laws(chosen)),
-        Section("Departures from the published recipe", items=items),
-        Section("Records", records=groups),
-    ]
+    """The parts that only some readers ask for."""
+    laws = Section("Laws", figures=figures.laws(chosen))
+    return [laws, Section("Records, and departures from the published recipe", records=groups)]
 
 
 def _real_section(real: Mapping[str, list[Group]]) -> Section:
@@ -163,45 +107,35 @@ def _real_section(real: Mapping[str, list[Group]]) -> Section:
     both = [ends for groups in chosen.values() if all((ends := best_of(groups))[:2])]
     ahead = sum(first is learned for learned, _, first in both)
     words = f"A learned aggregator is ahead on {ahead} of {len(both)} data sets where both ran."
-    return Section(
-        "Real graphs",
-        "Molecules and superpixels of images, each with its own measure.",
-        words if both else "",
-        tables=[real_table(chosen)],
-        parts=[_section(groups) for groups in real.values()],
-    )
+    about = "Molecules and superpixels of images, each with its own measure."
+    parts = [_section(groups) for groups in real.values()]
+    tables = [real_table(chosen)]
+    return Section("Real graphs", about, words if both else "", tables=tables, parts=parts)
 
 
-def unfinished(groups: Sequence[Group]) -> Section:
+def unfinished(groups: Sequence[Group], damaged: Sequence[str]) -> list[Section]:
     """The runs without results, how far they came, and why they ended."""
-    items = [
-        f"{title_of(group.experiment)}, {style_of(group).label}, {group.variant}, seed "
-        f"{run.record.seed}: {run.record.status} after {run.record.epochs} of "
-        f"{run.option('training', 'epochs')} epochs. {run.record.error or ''}"
-        for group in groups
-        for run in group.runs
-        if run not in group.finished
-    ]
-    bare = [group for group in groups if not group.finished]
-    return Section("Unfinished runs", items=items, records=bare)
+    left = [[run for run in group.runs if run not in group.finished] for group in groups]
+    runs = Section("Unfinished runs", records=[Group(each) for each in left if each])
+    return [runs, Section("Files that could not be read", notes=damaged)]
 
 
 def best_of(groups: Sequence[Group]) -> list[Group | None]:
     """The best learned, the best fixed, and the better one of them."""
     metric = headline_score(groups)
     measure, ends = measure_of(metric), list[Group | None]()
-    for kinds in (LEARNED, ("fixed",), (*LEARNED, "fixed")):
+    for kinds in (names.LEARNED, ("fixed",), (*names.LEARNED, "fixed")):
         found = [g for g in groups if style_of(g).kind in kinds and g.metric(metric)]
         ends.append(max(found, key=lambda g: measure.key(g.metric(metric)), default=None))
     return ends
 
 
-def _overview(found: Mapping[str, Sequence[Group]]) -> Table:
+def _overview(found: Mapping[str, list[Group]]) -> Table:
     """An experiment a row: its best learned, best fixed and best published number, and a spark."""
     rows = [_overview_row(name, arranged(groups)[0][1]) for name, groups in found.items()]
     heads = ("experiment", "best learned", "best fixed", "best published", "")
-    columns = zip(heads, zip(*rows, strict=True), strict=True)
-    return Table("Overview", [Column(h, c, number="best" in h) for h, c in columns], short=4)
+    columns = zip(heads, map(list, zip(*rows, strict=True)), strict=True)
+    return Table("Overview", dict(columns), short=4)
 
 
 def _overview_row(name: str, groups: Sequence[Group]) -> list[Cell]:
@@ -210,24 +144,24 @@ def _overview_row(name: str, groups: Sequence[Group]) -> list[Cell]:
     # The times of somebody else's machine are no rivals of ours.
     known = [g for g in groups if g.reported(metric) and not g.timed_on]
     theirs = max(known, key=lambda g: measure.key(g.reported(metric)), default=None)
+
+    def number(group: Group | None, of: Callable[[Group], Stat | None], best: bool) -> Cell:
+        if group is None or (found := of(group)) is None:
+            return Cell()
+        label, _, colour, _ = style_of(group)
+        return Cell(found.text(measure.digits).split()[0], label, "best" * best, colour)
+
     score = f"{measure.title}, {where(metric)}\u00a0{measure.arrow}" if metric else "no scores"
-    row = [Cell(title_of(name), score, link=f"#{slug_of(title_of(name))}")]
-    for group in (learned, fixed):
-        ours = group.metric(metric) if group else None
-        mark = "best" if learned and fixed and group is first else ""
-        row.append(_named(group, ours, measure.digits, mark))
-    row.append(_named(theirs, theirs.reported(metric) if theirs else None, measure.digits))
-    wanted = [style_of(group).label for group in (learned, fixed) if group]
-    drawn = [figures.spark(figure, wanted) for figure in _figures(groups)[:1]]
-    return [*row, Cell(svg="".join(drawn))]
-
-
-def _named(group: Group | None, found: Stat | None, digits: int, mark: str = "") -> Cell:
-    """A number over the name of whose it is."""
-    if group is None or found is None:
-        return Cell()
-    number, style = found.text(digits).partition(" ")[0], style_of(group)
-    return Cell(number, style.label, mark, style.colour)
+    drawn = _figures(groups)[:1]
+    ours = [group for group in (learned, fixed) if group]
+    labels = [style_of(group).label for group in ours]
+    return [
+        Cell(title_of(name), score, link=f"#{names.slug_of(title_of(name))}"),
+        number(learned, lambda g: g.metric(metric), first is learned and len(ours) > 1),
+        number(fixed, lambda g: g.metric(metric), first is fixed and len(ours) > 1),
+        number(theirs, lambda g: g.reported(metric), False),
+        Cell(svg="".join(figures.spark(figure, labels) for figure in drawn)),
+    ]
 
 
 def _sentence(groups: Sequence[Group]) -> str:
@@ -235,24 +169,22 @@ def _sentence(groups: Sequence[Group]) -> str:
     metric, (learned, fixed, best) = headline_score(groups), best_of(groups)
     if best is None:
         return ""
+    measure, other = measure_of(metric), fixed if best is learned else learned
     found = {group: each for group in groups if (each := group.metric(metric))}
     means = [each.mean for each in found.values()]
     if best.weight is not None and sum(s.high >= max(means) for s in found.values()) > 2:
         ends = f"{min(means):.2f} and {max(means):.2f} ({where(metric)})"
-        return f"No weight stands out: accuracy lies between {ends}."
-    measure, other = measure_of(metric), fixed if best is learned else learned
+        return f"No weight stands out: {measure.title} lies between {ends}."
+    told = {group: each.text(measure.digits) for group, each in found.items()}
+    verb = "is fastest with" if best.timed_on else "is best with" if other else "has"
+    opening = f"{verb} {told[best]} ({measure.title}, {where(metric)})"
     largest = groups[0].runs[0].option("task", "max_train_size")
     if metric.startswith("accuracy@") and largest:
         told = {group: f"{100 * each.mean:.0f} %" for group, each in found.items()}
         sets = where(metric).replace("size", "sets of")
-        more = f"of the time on {sets}, after training on sets of at most {largest}"
-        opening = f"{style_of(best).label} is right {told[best]} {more}"
-    else:
-        told = {group: each.text(measure.digits) for group, each in found.items()}
-        verb = "is fastest with" if best.timed_on else "is best with" if other else "has"
-        more = f"{told[best]} ({measure.title}, {where(metric)})"
-        opening = f"{style_of(best).label} {verb} {more}"
-    if other is None:
-        return f"{opening}."
+        opening = (
+            f"is right {told[best]} of the time on {sets}, after training on at most {largest}"
+        )
     kind = "learned" if other is learned else "fixed"
-    return f"{opening}; {style_of(other).label}, the best {kind} one, {told[other]}."
+    more = f"; {style_of(other).label}, the best {kind} one, {told[other]}" if other else ""
+    return f"{style_of(best).label} {opening}{more}."

@@ -18,7 +18,7 @@ class FolderInUse(ValueError):
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Inside, nobody else may lock `folder`; a `FolderInUse` if somebody has.
+    """Inside, no other process may lock `folder`; a `FolderInUse` if one has.
 
     The file `.lock` is there meanwhile. A killed process leaves it, but not its lock. Where disks
     have no locks, nothing is locked.

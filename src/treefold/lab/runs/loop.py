@@ -1,7 +1,7 @@
-"""The loop, as a generator: it trains; whoever consumes it evaluates, saves and stops.
+"""The loop, as a generator: it trains; the caller evaluates, saves and stops.
 
 All randomness of a step is drawn from (seed, step, rank), and the order of the data from (seed,
-epoch), so a run that resumes from any step is exactly as if it had never stopped.
+epoch), so a run that resumes from any step has the numbers of one that never stopped.
 """
 
 import dataclasses
@@ -132,9 +132,9 @@ def fit(
 ) -> Iterator[Progress]:
     """Train forever; yields after every step, with the sums of the epoch so far.
 
-    An epoch is over when `progress.step` has reached the number of its batches; going on begins
-    the next. `scheduler` is stepped with every batch; one that waits for validations is for the
-    caller.
+    An epoch is over when `progress.step` has reached the number of its batches; the next step
+    begins another. `scheduler` is stepped with every batch; one that waits for validations is for
+    the caller.
     """
     chosen_by_step = batches(data, batch_size, _generator(seed, progress.epoch))
     while True:
@@ -147,7 +147,7 @@ def fit(
             weight = len(mine) * world.size / len(chosen)
             world.seed(_mixed(seed, progress.epoch, progress.step, world.rank))
             model.train()
-            # Fewer examples than processes: some stand in with one that weighs nothing.
+            # Fewer examples than processes: the others take one that weighs nothing.
             taken = mine if len(mine) else chosen[:1]
             found = losses_of(model, data.take(taken).to(world.device), loss_of)
             loss, counts, penalties = found

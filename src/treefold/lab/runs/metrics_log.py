@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
@@ -15,9 +14,6 @@ LOG_FILE = "metrics.csv"
 
 Value: TypeAlias = float | int | str
 
-_INTEGER = re.compile(r"[-+]?\d+")
-_FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf", re.IGNORECASE)
-
 
 class UnreadableLog(ValueError):
     """A log is there, but it is not a table of text."""
@@ -26,8 +22,9 @@ class UnreadableLog(ValueError):
 class MetricsLog:
     """The `metrics.csv` of a run folder; a row is on the disk when `append` returns.
 
-    The first row fixes the columns; one that a later row lacks stays empty there. A log that a
-    kill left with half a line at its end is repaired when it is opened.
+    The first row fixes the columns; one that a later row lacks stays empty there, and what it has
+    besides is left out. A log that a kill left with half a line at its end is repaired when it is
+    opened.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,16 +35,9 @@ class MetricsLog:
         self.columns = _cells(lines[0]) if lines else []
 
     def append(self, row: Mapping[str, Value]) -> None:
-        """Write one row; it must have an `epoch`, and only columns that the first row had."""
-        if "epoch" not in row:
-            raise ValueError(f"a row of {self.path} needs an epoch; it has {list(row)}")
+        """Write one row, with an `epoch` and whatever was measured in it."""
         columns = self.columns or list(row)
-        if unknown := [column for column in row if column not in columns]:
-            raise ValueError(
-                f"{self.path} has no columns {unknown}; its first row fixed {columns}: "
-                "leave them out, or give them from the first epoch on"
-            )
-        line = _line(_cell(column, row.get(column, "")) for column in columns)
+        line = _line(row.get(column, "") for column in columns)
         if self.columns:
             append_durably(self.path, _text([line]))
         else:
@@ -55,7 +45,7 @@ class MetricsLog:
             self.columns = columns
 
     def truncate_after(self, epoch: int) -> None:
-        """Drop the rows of later epochs, so that a run resumed after `epoch` writes them again."""
+        """Drop the rows of later epochs: a run resumed after `epoch` writes them again."""
         lines, _ = _lines(self.path)
         rows = zip(lines[1:], self.read(self.path.parent), strict=True)
         kept = [line for line, row in rows if float(row["epoch"]) <= epoch]
@@ -113,7 +103,7 @@ class TensorBoardLog:
 
 
 def _lines(path: Path) -> tuple[list[str], bool]:
-    """The whole lines of a log, and whether something torn follows them."""
+    """The whole lines of a log, and True if something torn follows them."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -130,9 +120,9 @@ def _text(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _line(cells: Iterable[str]) -> str:
+def _line(cells: Iterable[Value]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="").writerow(cells)
+    csv.writer(buffer, lineterminator="").writerow(cells)  # floats by their repr: bit for bit
     return buffer.getvalue()
 
 
@@ -140,22 +130,8 @@ def _cells(line: str) -> list[str]:
     return next(csv.reader([line]))
 
 
-def _cell(column: str, value: object) -> str:
-    # The types' own repr: numpy's floats are floats too, but print as np.float64(...).
-    if isinstance(value, int):
-        return int.__repr__(value)
-    if isinstance(value, float):
-        return float.__repr__(value)
-    if not isinstance(value, str):
-        raise TypeError(f"{column} is a {type(value).__qualname__}; expected a float, int or str")
-    if "\n" in value or "\r" in value:
-        raise ValueError(f"{column} is {value!r}; a cell of a metrics log is one line")
-    return value
-
-
 def _value(cell: str) -> Value:
-    if _INTEGER.fullmatch(cell):
-        return int(cell)
-    if _FLOAT.fullmatch(cell):
-        return float(cell)
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(cell)
     return cell

@@ -56,7 +56,7 @@ def commit() -> str:
     `unknown` if treefold does not run from a checkout, or git does not answer.
     """
     checkout = Path(__file__).resolve().parents[4]
-    # Asking git alone would find the repository around somebody's virtual environment.
+    # Asking git alone would find the repository around a virtual environment.
     if not (checkout / ".git").exists():
         return "unknown"
     try:

@@ -18,8 +18,8 @@ _log = logging.getLogger("treefold")
 RECORD_FILE = "record.json"
 VERSION = 1
 _RETIRED = (("task", "max_evaluation_size"),)
-"""Part and name of what old recipes hold though it never decided anything: left out where a record
-is read, so that the old and the new record of a recipe are the same."""
+"""Part and name of entries of old recipes that never decided anything: left out where a record is
+read, and so the old and the new record of a recipe are the same."""
 _RENAMED = {
     ("model", "starts_as_copy"): "gru_copy_init",
     ("model", "starts_loud"): "node_head_he_init",
@@ -90,7 +90,7 @@ class Record:
 
     def write(self, folder: Path) -> None:
         """Write `record.json` into a run folder, atomically."""
-        # Tuples become lists, as a recipe's types tell them apart; NaN and infinity are spelt out.
+        # Tuples become lists, which a recipe's types distinguish; NaN and infinity are spelled out.
         entries = encode(json.loads(json.dumps(dataclasses.asdict(self))), RECORD_FILE)
         text = json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         write_atomically(folder / RECORD_FILE, text.encode(errors="backslashreplace"))
@@ -100,11 +100,16 @@ class Record:
         """Read a run folder's `record.json`; a ValueError names what is wrong with a bad one."""
         path = folder / RECORD_FILE
         try:
-            found = decode(json.loads(path.read_text(encoding="utf-8")))
+            if path.exists():
+                found = decode(json.loads(path.read_text(encoding="utf-8")))
+            else:
+                found = _record_of_saved(folder)
         except FileNotFoundError:
             raise ValueError(f"{folder} has no {RECORD_FILE}; give a run folder") from None
         except (TypeError, ValueError) as error:
             raise DamagedRecord(f"{path} is not JSON ({error}); restore it or run again") from None
+        if found is None:
+            raise ValueError(f"{folder} holds a model without a task; give a run, or a saved run")
         if not isinstance(found, dict) or found.get("version") != VERSION:
             version = found.get("version") if isinstance(found, dict) else None
             raise UnreadableRecord(f"{path} has version {version}; this treefold reads {VERSION}")
@@ -172,3 +177,13 @@ def set_damaged_aside(folder: Path) -> None:
 def find_runs(folder: Path) -> Iterator[Path]:
     """All run folders below `folder` (itself included), in order."""
     yield from sorted(path.parent for path in folder.rglob(RECORD_FILE))
+
+
+def _record_of_saved(folder: Path) -> Any:
+    """The record in a run that was saved as a model; a FileNotFoundError if there is none."""
+    # Reports read records without torch, which saved models need.
+    from treefold.saving import is_saved, read_config  # noqa: PLC0415
+
+    if not is_saved(folder):
+        raise FileNotFoundError(folder)
+    return read_config(folder).get("record")

@@ -12,7 +12,7 @@ class Stopped(Exception):
 
 
 class StopRequest:
-    """True once somebody has asked to stop: from the first signal on."""
+    """True from the first signal on."""
 
     def __init__(self) -> None:
         self.signal: str | None = None

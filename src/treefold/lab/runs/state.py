@@ -1,106 +1,57 @@
 """The state of a run as a checkpoint, and back into fresh objects, bit for bit.
 
-A part is anything that changes while training: a module, an optimizer, a scheduler, a generator, a
-dict of plain data. Its tensors get names such as `optimizer/state/3/exp_avg`; the rest is plain.
+A part is anything that changes while training: a module, an optimizer, a schedule, a dict of plain
+data. Its tensors get names such as `optimizer/state/3/exp_avg`; the rest is plain. Chance has no
+state: every step of a run draws from (seed, epoch, step).
 """
 
-import random
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
-import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from treefold.checkpoints import Checkpoint
 from treefold.plain import Plain, Reference, decode, encode
 
-# Entries of `Checkpoint.state` that are not parts.
-_RNG, _EXPECTED = "rng", "expected"
+_EXPECTED = "expected"
+"""The entry of `Checkpoint.state` with the descriptions of all parts."""
 
-
-@runtime_checkable
-class Stateful(Protocol):
-    """Gives its state and takes it back: modules, optimizers, schedulers, scalers."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state, as plain data and tensors."""
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
-        """Take the state back."""
-
-
-# A Stateful, a Generator, or a dict of plain data; what else is given gets an explanation.
+# A dict of plain data, or anything with `state_dict` and `load_state_dict`.
 Part: TypeAlias = Any
 
 
-def capture(*, rng: bool = True, **parts: Part) -> Checkpoint:
-    """A copy of the state of all parts, and with `rng` of the global random generators.
+def capture(**parts: Part) -> Checkpoint:
+    """A copy of the state of all parts.
 
     Call it between steps: gradients are not part of the state. A TypeError names what cannot be
-    kept without pickle.
+    saved without pickle.
     """
     tensors: dict[str, Tensor] = {}
     state: dict[str, Any] = {_EXPECTED: {}}
     for name, part in parts.items():
-        if name in (_RNG, _EXPECTED):
-            raise ValueError(f"a part cannot be called {name}; choose another name")
-        place = _place(name, part)
-        state[name] = _plain_copy(_set_aside(_state_of(part, name), place, tensors), place)
-        state[_EXPECTED][name] = _describe(part, place)
-    if rng:
-        state[_RNG] = _plain_copy(_set_aside(_rng_state(), _RNG, tensors), _RNG)
+        held = part if isinstance(part, dict) else part.state_dict()
+        # Encoded and decoded: a copy, and proof that it can be written.
+        state[name] = decode(encode(_set_aside(held, name, tensors), name))
+        state[_EXPECTED][name] = _describe(part, name)
     return Checkpoint(tensors, state)
 
 
-def restore(checkpoint: Checkpoint, /, *, rng: bool = True, **parts: Part) -> None:
+def restore(checkpoint: Checkpoint, /, **parts: Part) -> None:
     """Bring all parts, in place, to the state in which they were captured.
 
     A checkpoint may hold more parts than are asked for. One that does not fit is a ValueError that
-    names the entries, and whatever goes wrong, all parts are left as they were.
+    names the entries, and then nothing is restored.
     """
-    _check_fit(checkpoint, rng, parts)
-    before = capture(rng=rng, **parts)
-    try:
-        _load(checkpoint, rng, parts)
-    except BaseException:
-        _load(before, rng, parts)
-        raise
-
-
-def _load(checkpoint: Checkpoint, rng: bool, parts: dict[str, Part]) -> None:
+    _check_fit(checkpoint, parts)
+    states = {name: _put_back(checkpoint.state[name], checkpoint.tensors) for name in parts}
     for name, part in parts.items():
-        _load_part(part, _put_back(checkpoint.state[name], checkpoint.tensors))
-    if rng:
-        _load_rng_state(_put_back(checkpoint.state[_RNG], checkpoint.tensors))
+        _load(part, states[name])
 
 
-# What a part's state is, and how it goes back.
-
-
-def _place(name: str, part: Part) -> str:
-    return f"generator/{name}" if isinstance(part, Generator) else name
-
-
-def _state_of(part: Part, name: str) -> Any:
-    if isinstance(part, Generator):
-        return part.get_state()
+def _load(part: Part, state: Any) -> None:
     if isinstance(part, dict):
-        return part
-    if isinstance(part, Stateful):
-        return part.state_dict()
-    raise TypeError(
-        f"{name} is of type {type(part).__qualname__}; expected a module, optimizer, scheduler, "
-        "generator or dict"
-    )
-
-
-def _load_part(part: Part, state: Any) -> None:
-    if isinstance(part, Generator):
-        part.set_state(state)
-    elif isinstance(part, dict):
         part.clear()
         part.update(state)
     elif isinstance(part, nn.Module):
@@ -108,10 +59,8 @@ def _load_part(part: Part, state: Any) -> None:
         current = part.state_dict()
         current.update(state)
         part.load_state_dict(current)
-    elif isinstance(part, Optimizer):
-        part.load_state_dict(_laid_out(state, part))
     else:
-        part.load_state_dict(state)
+        part.load_state_dict(_laid_out(state, part) if isinstance(part, Optimizer) else state)
 
 
 def _laid_out(state: dict[str, Any], optimizer: Optimizer) -> dict[str, Any]:
@@ -125,17 +74,12 @@ def _laid_out(state: dict[str, Any], optimizer: Optimizer) -> dict[str, Any]:
     return state
 
 
-# Tensors aside, plain data stays.
-
-
 def _set_aside(value: Any, name: str, tensors: dict[str, Tensor]) -> Plain:
     """`value` with a `Reference` for each tensor, of which a copy is put into `tensors`."""
     if isinstance(value, Tensor):
-        if name in tensors:
-            raise ValueError(f"two tensors are called {name}; rename one of the parts")
         tensors[name] = value.detach().clone().cpu()
         return Reference(name)
-    if isinstance(value, dict) and not isinstance(value, Counter):
+    if isinstance(value, dict):
         return {key: _set_aside(entry, f"{name}/{key}", tensors) for key, entry in value.items()}
     if type(value) in (list, tuple):
         entries = enumerate(value)
@@ -149,33 +93,23 @@ def _put_back(value: Plain, tensors: dict[str, Tensor]) -> Any:
         if value.name not in tensors:
             raise ValueError(f"the checkpoint lacks the tensor {value.name}; load it again")
         return tensors[value.name].clone()
-    if isinstance(value, dict) and not isinstance(value, Counter):
+    if isinstance(value, dict):
         return {key: _put_back(entry, tensors) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_put_back(entry, tensors) for entry in value)
     return value
 
 
-def _plain_copy(value: Plain, place: str) -> Plain:
-    """Proof that it can be written, and that nothing of it changes with the part."""
-    return decode(encode(value, place))
-
-
-# What a checkpoint expects of the parts it is restored into.
-
-
-def _describe(part: Part, place: str) -> dict[str, str]:
+def _describe(part: Part, name: str) -> dict[str, str]:
     """Descriptions of the entries of a part, which must be the same to restore it."""
-    if isinstance(part, Generator):
-        return {place: f"a generator for {part.device.type}"}
     if isinstance(part, nn.Module):
         entries = part.state_dict().items()
-        return {f"{place}/{name}": _describe_value(value) for name, value in entries}
-    described = {place: "dict" if isinstance(part, dict) else type(part).__qualname__}
+        return {f"{name}/{entry}": _describe_value(value) for entry, value in entries}
+    described = {name: type(part).__qualname__}
     if isinstance(part, Optimizer):
         for number, group in enumerate(part.param_groups):
             for index, parameter in enumerate(group["params"]):
-                entry = f"{place}/param_groups/{number}/params/{index}"
+                entry = f"{name}/param_groups/{number}/params/{index}"
                 described[entry] = _describe_value(parameter)
     return described
 
@@ -186,19 +120,14 @@ def _describe_value(value: Any) -> str:
     return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
 
 
-def _check_fit(checkpoint: Checkpoint, rng: bool, parts: dict[str, Part]) -> None:
-    expected = checkpoint.state.get(_EXPECTED)
-    if expected is None:
-        raise ValueError("the checkpoint was not made by `capture`, so no part can be restored")
-    if rng and _RNG not in checkpoint.state:
-        raise ValueError("the checkpoint has no random states; restore it with rng=False")
+def _check_fit(checkpoint: Checkpoint, parts: dict[str, Part]) -> None:
+    expected = checkpoint.state.get(_EXPECTED, {})
     problems: list[str] = []
     for name, part in parts.items():
-        _state_of(part, name)
         if name not in expected:
             held = ", ".join(expected) or "none"
             raise ValueError(f"the checkpoint has no part {name}; its parts are {held}")
-        problems += _differences(expected[name], _describe(part, _place(name, part)))
+        problems += _differences(expected[name], _describe(part, name))
     if problems:
         more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise ValueError(
@@ -212,32 +141,3 @@ def _differences(expected: dict[str, str], given: dict[str, str]) -> Iterator[st
         saved, here = expected.get(entry, "missing"), given.get(entry, "missing")
         if saved != here:
             yield f"{entry} is {saved} in the checkpoint, but {here} here"
-
-
-# The global random generators.
-
-
-def _rng_state() -> dict[str, Any]:
-    state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
-    if torch.cuda.is_initialized():
-        state["cuda"] = torch.cuda.get_rng_state_all()
-    legacy = np.random.get_state(legacy=False)
-    assert isinstance(legacy, dict)
-    state["numpy"] = {**legacy, "state": _lists(legacy["state"])}
-    return state
-
-
-def _load_rng_state(state: dict[str, Any]) -> None:
-    torch.set_rng_state(state["torch"])
-    random.setstate(state["python"])
-    np.random.set_state(state["numpy"])
-    # Where devices have gone, nothing that was drawn there can be continued.
-    for device, value in enumerate(state.get("cuda", [])[: torch.cuda.device_count()]):
-        torch.cuda.set_rng_state(value, device)
-
-
-def _lists(state: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: value.tolist() if isinstance(value, np.ndarray) else value
-        for key, value in state.items()
-    }

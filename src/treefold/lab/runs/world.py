@@ -1,6 +1,6 @@
 """The world a run lives in: devices, precision and processes, all through Lightning Fabric.
 
-One process is a world of size one, so that nothing else asks how many there are.
+One process is a world of size one: no other file asks how many there are.
 """
 
 import atexit

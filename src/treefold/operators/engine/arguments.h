@@ -162,8 +162,8 @@ struct GRUParameters {
     std::vector<Tensor> made;
     for (const Tensor* each : {&weight_ih, &weight_hh, &bias_ih, &bias_hh})
       made.push_back(at::empty(each->sizes(), each->options()));
-    transpose(to_ih, h, 3 * h, step, made[0].data_ptr<T>());
-    transpose(to_hh, h, 3 * h, step, made[1].data_ptr<T>());
+    transpose(to_ih, h, 3 * h, step, made[0].data_ptr<T>(), h);
+    transpose(to_hh, h, 3 * h, step, made[1].data_ptr<T>(), h);
     std::copy_n(to_biases, 3 * h, made[2].data_ptr<T>());
     std::copy_n(to_biases, 2 * h, made[3].data_ptr<T>());
     std::copy_n(to_biases + 3 * h, h, made[3].data_ptr<T>() + 2 * h);
@@ -223,11 +223,11 @@ struct GatedSelectionParameters {
       made.push_back(
           each->defined() ? at::empty(each->sizes(), each->options())
                           : at::empty({0}, hidden_weight.options()));
-    transpose(sums, h, 2 * k, 2 * k, made[0].data_ptr<T>());
+    transpose(sums, h, 2 * k, 2 * k, made[0].data_ptr<T>(), h);
     std::copy_n(sums + cell.at_bias, 2 * k, made[1].data_ptr<T>());
-    if (cell.selects) transpose(sums + cell.at_select, k, h, h, made[2].data_ptr<T>());
+    if (cell.selects) transpose(sums + cell.at_select, k, h, h, made[2].data_ptr<T>(), k);
     if (!cell.writes) return made;
-    transpose(sums + cell.at_write, k, 2 * h, 2 * h, made[3].data_ptr<T>());
+    transpose(sums + cell.at_write, k, 2 * h, 2 * h, made[3].data_ptr<T>(), k);
     std::copy_n(sums + cell.at_write_bias, 2 * h, made[4].data_ptr<T>());
     return made;
   }

@@ -21,7 +21,7 @@ _log = logging.getLogger("treefold")
 
 SOURCE = Path(__file__).parent / "engine.cpp"
 MAX_SECONDS = 1200
-"""How long a compiler may take, and other processes wait for it."""
+"""Seconds that a compiler may take, and other processes wait for it."""
 
 _FLAGS = ["-std=c++20", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-fopenmp"]
 _OF_CAPABILITY = {
@@ -38,12 +38,12 @@ class CannotBuild(Exception):
 
 
 def capability() -> str:
-    """What torch calls the instructions of this CPU: `AVX512`, `AVX2`, `DEFAULT`, ..."""
+    """Torch's name for the instructions of this CPU: `AVX512`, `AVX2`, `DEFAULT`, ..."""
     return torch.backends.cpu.get_cpu_capability()
 
 
 def cache_folder() -> Path:
-    """Where libraries are kept: below `TREEFOLD_KERNELS`, or the user's cache."""
+    """The folder of libraries: below `TREEFOLD_KERNELS`, or the user's cache."""
     given = os.environ.get("TREEFOLD_KERNELS")
     if given:
         return Path(given)
@@ -72,7 +72,7 @@ def library(folder: Path | None = None, again: bool = False) -> Path:
 
 
 def is_built() -> bool:
-    """Whether the library is there already."""
+    """Return True if the library is there already."""
     try:
         return _is_whole(cache_folder() / f"{_key()}.so")
     except OSError:

@@ -18,6 +18,7 @@
 
 #include "arguments.h"
 #include "binary_gru.h"
+#include "coupling.h"
 #include "gated_selection.h"
 #include "gru_chain.h"
 #include "tree.h"
@@ -28,6 +29,7 @@ namespace {
 using Maybe = std::optional<Tensor>;
 using Two = std::tuple<Tensor, Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
+using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 using Seven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
@@ -221,6 +223,47 @@ Six gru_chain_backward(
   });
 }
 
+Two coupling(
+    const Tensor& x, const Tensor& inner_weight, const Tensor& inner_bias, const Tensor& outer_weight,
+    const Tensor& outer_bias, bool swapped, bool inverse, bool saves) {
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  const Coupling layer(x, inner_weight, inner_bias, outer_weight, outer_bias, swapped, inverse);
+  Tensor out = at::empty(x.sizes(), x.options());
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "coupling", [&]() -> Two {
+    Tensor saved = leased<scalar_t>({saves ? layer.rows : 0, layer.saved});
+    layer.forward(out.data_ptr<scalar_t>(), saves ? saved.data_ptr<scalar_t>() : nullptr);
+    return {out, saved};
+  });
+}
+
+Five coupling_backward(
+    const Maybe& grad, const Tensor& x, const Tensor& inner_weight, const Tensor& inner_bias,
+    const Tensor& outer_weight, const Tensor& outer_bias, const Tensor& out, const Tensor& saved,
+    bool swapped, bool inverse) {
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  const Coupling layer(x, inner_weight, inner_bias, outer_weight, outer_bias, swapped, inverse);
+  const int64_t given = layer.given, changed = layer.changed, hidden = layer.hidden;
+  const Tensor to = grad ? checked(x, *grad, "grad", x.sizes()) : at::zeros(x.sizes(), x.options());
+  const Tensor made = checked(x, out, "out", x.sizes());
+  const Tensor kept = checked(x, saved, "saved", {layer.rows, layer.saved});
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "coupling_backward", [&]() -> Five {
+    using T = scalar_t;
+    const Tensor memory = zeros_leased<T>(layer.num_sums());
+    Tensor to_x = at::empty(x.sizes(), x.options());
+    T* sums = memory.data_ptr<T>();
+    layer.backward(data_of<T>(to), data_of<T>(made), data_of<T>(kept), to_x.data_ptr<T>(), sums);
+    std::vector<Tensor> found;
+    for (const Tensor* each : {&layer.inner, &layer.outer, &layer.inner_bias, &layer.outer_bias})
+      found.push_back(at::empty(each->sizes(), each->options()));
+    transpose(sums, given, hidden, hidden, found[0].data_ptr<T>(), given);
+    transpose(sums + given * hidden, hidden, 2 * changed, 2 * changed, found[1].data_ptr<T>(), hidden);
+    const T* biases = sums + (given + 2 * changed) * hidden;
+    std::copy_n(biases, hidden, found[2].data_ptr<T>());
+    std::copy_n(biases + hidden, 2 * changed, found[3].data_ptr<T>());
+    return {to_x, found[0], found[2], found[1], found[3]};
+  });
+}
+
 void release() { Pool::shared().release(); }
 
 // This thread's number of threads, in OpenMP and in MKL; gives those of before.
@@ -235,6 +278,8 @@ std::vector<int64_t> use_threads(at::IntArrayRef counts) {
 
 #define PLAN "Tensor leaves, Tensor levels, Tensor children, Tensor places, "
 #define GRU "Tensor weight_ih, Tensor weight_hh, Tensor bias_ih, Tensor bias_hh, "
+#define COUPLING \
+  "Tensor inner_weight, Tensor inner_bias, Tensor outer_weight, Tensor outer_bias, "
 #define SELECTION                                                                       \
   "Tensor hidden_weight, Tensor hidden_bias, Tensor? select_weight, Tensor? write_weight, " \
   "Tensor? write_bias, "
@@ -265,6 +310,13 @@ TORCH_LIBRARY(treefold, m) {
       "gru_chain_backward(Tensor? grad_states, Tensor rows, Tensor start, " GRU
       "Tensor batch_sizes, Tensor states, Tensor saved, bool half) "
       "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
+  m.def(
+      "coupling(Tensor x, " COUPLING "bool swapped, bool inverse, bool saves) "
+      "-> (Tensor out, Tensor saved)");
+  m.def(
+      "coupling_backward(Tensor? grad, Tensor x, " COUPLING
+      "Tensor out, Tensor saved, bool swapped, bool inverse) "
+      "-> (Tensor, Tensor, Tensor, Tensor, Tensor)");
   m.def("release() -> ()", &release);
   m.def("use_threads(int[] counts) -> int[]", &use_threads);
 }
@@ -276,6 +328,8 @@ TORCH_LIBRARY_IMPL(treefold, CPU, m) {
   m.impl("binary_gru_backward", &binary_gru_backward);
   m.impl("gru_chain", &gru_chain);
   m.impl("gru_chain_backward", &gru_chain_backward);
+  m.impl("coupling", &coupling);
+  m.impl("coupling_backward", &coupling_backward);
 }
 
 }  // namespace treefold

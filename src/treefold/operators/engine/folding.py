@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from treefold.fold import Fold, Rows, TableRows, TreePlan, fold_levels
-from treefold.operators.engine.operations import Operation, can_compute, compiled, need_gradient
+from treefold.operators.engine.operations import Operation, can_compute, compiled
 from treefold.operators.gpu import choice as off_cpu
 from treefold.operators.operator import Operator
 from treefold.operators.transforms import HALF_TYPES, precisions
@@ -55,14 +55,19 @@ class TreeFold:
             or not rows.is_floating_point()
         ):
             raise _wrong_rows(rows, op.channels)
-        state_type, factor_type = precisions(rows)
+        state_type = factor_type = rows.dtype
+        if not rows.is_cpu or torch.is_autocast_enabled("cpu") or state_type in HALF_TYPES:
+            state_type, factor_type = precisions(rows)
         table, identity = rows.to(state_type), op.identity.to(state_type)
         if op.identity.dtype in HALF_TYPES:  # a module in half precision
             parameters = [None if each is None else each.to(state_type) for each in parameters]
         tensors = (table, identity, *parameters)
         plain = partial(self._in_plain_torch, x, plan, factor_type, settings)
-        if (off_cpu.ON_CPU or not table.is_cpu) and off_cpu.can_fold(self.name, tensors):
-            found = off_cpu.fold(self.name, x, plan, tensors, settings, factor_type, plain)
+        gates = None
+        if off_cpu.ON_CPU or not table.is_cpu:
+            gates = off_cpu.gates_of(self.name, tensors, settings, self._in_plain_torch)
+        if gates is not None:
+            found = off_cpu.fold(self.name, gates, x, plan, tensors, factor_type, plain)
         elif factor_type != torch.float16 and can_compute(*tensors):
             found = self._compiled(x, plan, tensors, settings, factor_type == torch.bfloat16)
         else:
@@ -113,10 +118,14 @@ class TreeFold:
         leaves, repeats = plan.leaves, False
         if isinstance(x, TableRows):
             leaves = x.rows.index_select(0, leaves).long()
-            repeats = len(x.table) < plan.num_rows
+            repeats = x.table.shape[0] < plan.num_rows
+        saves = False
+        if torch.is_grad_enabled():
+            for each in tensors:  # many times faster than a generator
+                saves = saves or (each is not None and each.requires_grad)
         groups, states, _ = self.operation.call(
             *(*tensors, leaves, *plan.tables),
-            *(*settings, repeats, half, CHUNK, need_gradient(tensors)),
+            *(*settings, repeats, half, CHUNK, saves),
         )
         return Fold(groups, states[plan.num_rows :])
 

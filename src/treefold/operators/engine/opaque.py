@@ -15,9 +15,8 @@ from treefold.operators.engine.folding import CHUNK, Parameters, TreeFold
 from treefold.operators.engine.operations import (
     _OPERATIONS,
     Operation,
-    is_small,
-    need_gradient,
-    one_thread,
+    limit_threads,
+    reset_threads,
     why_not,
 )
 from treefold.operators.operator import Operator
@@ -68,12 +67,16 @@ def fold_opaque(
         tree_fold.name,
         list(settings),
         factor_type == torch.bfloat16,
-        keep_states or need_gradient(tensors),
+        keep_states or (torch.is_grad_enabled() and any(map(_has_gradient, tensors))),
     )
     groups, states, _, _, levels, children, _ = made
     is_live = torch.arange(x.shape[0], device=x.device) < levels[:, 0].sum()
     fold = StaticFold(groups.to(x.dtype), states.to(x.dtype))
     return OpaqueFold(fold, StaticTrees(x.shape[0], children, is_live))
+
+
+def _has_gradient(each: Tensor | None) -> bool:
+    return each is not None and each.requires_grad
 
 
 def _can_compute(tensors: Sequence[Tensor | None]) -> bool:
@@ -110,11 +113,14 @@ def opaque_fold(
     plan = plan_of(groups, "balanced")
     leaves = groups.order.index_select(0, plan.leaves)
     leaves = leaves if order is None else order.index_select(0, leaves)
-    with one_thread(is_small(x.numel(), x.shape[-1])):
+    threads = limit_threads(x.numel(), x.shape[-1])
+    try:
         found, states, saved = _operation(name).call(
             *(x, identity, *parameters, leaves, *plan.tables, *settings),
             *(False, half, CHUNK, saves),
         )
+    finally:
+        reset_threads(threads)
     if not saves:
         states, saved = states.new_empty(0), saved.new_empty(0)
     else:
@@ -166,12 +172,15 @@ def opaque_fold_backward(
     num_states = x.shape[0] + num_nodes
     if grad_states is not None:
         grad_states = grad_states[:num_states].contiguous()
-    with one_thread(is_small(x.numel(), x.shape[-1])):
+    threads = limit_threads(x.numel(), x.shape[-1])
+    try:
         found = _operation(name).backward(
             *(grad_groups, grad_states, x, identity, *parameters),
             *(leaves, levels, children[:num_nodes], places),
             *(states[:num_states], saved[:num_nodes], *settings, False, half, CHUNK),
         )
+    finally:
+        reset_threads(threads)
     return list(found)
 
 

@@ -2,17 +2,16 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from treefold.operators.engine.building import CannotBuild, capability, is_built, library
-from treefold.operators.transforms import are_transforms_active
 
 _log = logging.getLogger("treefold")
 
@@ -22,7 +21,7 @@ class Operation:
     """The operations `treefold::name` and `treefold::name_backward`.
 
     The first takes `num_inputs` tensors that have gradients, or None in their place; `num_fixed`
-    tensors that have none; and settings, the last of which says whether to save what a gradient
+    tensors that have none; and settings, the last of which is true to save what a gradient
     needs. Its results are `num_outputs` that have gradients, and what is saved. The second takes
     the gradients of those, all tensors of the first, the last of its outputs and what it saved, and
     the other settings. It gives the gradients of the inputs.
@@ -37,7 +36,7 @@ class Operation:
     plain: Callable[..., Sequence[Tensor]]
     """The results that have gradients, in plain operations."""
     has_inner: bool = False
-    """Whether rows may have inner axes: a batch of rows is one axis more."""
+    """True if rows may have inner axes: a batch of rows is one axis more."""
 
     @cached_property
     def call(self) -> Callable[..., tuple[Tensor, ...]]:
@@ -154,8 +153,12 @@ def why_not() -> str | None:
 
 
 def can_compute(*tensors: Tensor | None) -> bool:
-    """Whether compiled operations take such tensors, here and now."""
-    if torch.compiler.is_compiling() or are_transforms_active():
+    """Return True if compiled operations take such tensors, here and now."""
+    if (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+    ):
         return False
     kind = None
     for each in tensors:
@@ -165,16 +168,6 @@ def can_compute(*tensors: Tensor | None) -> bool:
         if type(each) not in (Tensor, nn.Parameter) or not each.is_cpu or each.dtype != kind:
             return False
     return kind in (torch.float32, torch.float64) and why_not() is None
-
-
-def need_gradient(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether a gradient by any of them may be asked for."""
-    if not torch.is_grad_enabled():
-        return False
-    for each in tensors:  # noqa: SIM110 (many times faster than a generator)
-        if each is not None and each.requires_grad:
-            return True
-    return False
 
 
 def kernels_in_use() -> str:
@@ -188,32 +181,26 @@ def release() -> None:
         torch.ops.treefold.release()
 
 
-def is_small(num_numbers: int, channels: int) -> bool:
-    """True if a fold of so many numbers takes less than about a millisecond."""
-    return num_numbers * (12 * channels + 200) < 1 << 25  # as in threads.h
-
-
-@contextmanager
-def one_thread(small: bool) -> Iterator[None]:
-    """Inside, torch works with this thread alone if the work is `small`.
+def limit_threads(num_numbers: int, channels: int) -> list[int] | None:
+    """Let this thread fold so many numbers alone, if they take less than about a millisecond.
 
     Threads that share work wait for the last of them. Beside other busy processes one may have to
     wait for a core, for milliseconds each time. Other threads of the process keep their number,
-    which `torch.set_num_threads` would change. Nothing changes where the operations are not built.
+    which `torch.set_num_threads` would change. The result is for `reset_threads`. Nothing changes,
+    and the result is None, where there is one thread or the operations are not built.
     """
-    if not small or torch.get_num_threads() == 1 or not _is_at_hand():
-        yield
-        return
-    before = torch.ops.treefold.use_threads([1, 1])
-    try:
-        yield
-    finally:
+    if num_numbers * (12 * channels + 200) >= 1 << 25 or torch.get_num_threads() == 1:  # threads.h
+        return None
+    is_at_hand = why_not.cache_info().currsize or _is_built()  # without compiling them now
+    if not is_at_hand or why_not() is not None:
+        return None
+    return torch.ops.treefold.use_threads([1, 1])  # type: ignore[no-any-return]
+
+
+def reset_threads(before: list[int] | None) -> None:
+    """Undo `limit_threads`."""
+    if before is not None:
         torch.ops.treefold.use_threads(before)
-
-
-def _is_at_hand() -> bool:
-    """Whether the operations are loaded, or can be without compiling them."""
-    return (bool(why_not.cache_info().currsize) or _is_built()) and why_not() is None
 
 
 _is_built = cache(is_built)

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "memory.h"
+#include "transpose.h"
 
 #if defined(CPUBLAS_BRGEMM_F32F32F32) && defined(CPUBLAS_BRGEMM_BF16BF16F32)
 #define TREEFOLD_BRGEMM
@@ -63,14 +64,6 @@ inline T* desk(int64_t count) {
   return memory.data();
 }
 
-// Write a matrix [rows, columns], whose rows are `step` apart, the other way round.
-template <class T>
-inline void transpose(const T* from, int64_t rows, int64_t columns, int64_t step, T* to) {
-  for (int64_t first = 0; first < rows; first += 16)
-    for (int64_t c = 0; c < columns; ++c)
-      for (int64_t i = first; i < std::min(first + 16, rows); ++i) to[c * rows + i] = from[i * step + c];
-}
-
 // The bits of the nearest bfloat16, of two the even one; NaN stays NaN.
 inline uint32_t rounded(float x) {
   uint32_t bits;
@@ -92,8 +85,12 @@ inline void pack(
     const float* from, int64_t rows, int64_t columns, int64_t row_step, int64_t column_step,
     int64_t padded_rows, uint32_t* to) {
   for (int64_t i = 0; i < padded_rows; i += 2) {
-    const float *first = from + i * row_step, *second = first + row_step;
-    uint32_t* pairs = to + i / 2 * columns;
+    const float *__restrict first = from + i * row_step, *__restrict second = first + row_step;
+    uint32_t* __restrict pairs = to + i / 2 * columns;
+    if (column_step == 1 && i + 1 < rows) {
+      for (int64_t c = 0; c < columns; ++c) pairs[c] = rounded(first[c]) | rounded(second[c]) << 16;
+      continue;
+    }
     for (int64_t c = 0; c < columns; ++c) {
       const uint32_t low = i < rows ? rounded(first[c * column_step]) : 0;
       const uint32_t high = i + 1 < rows ? rounded(second[c * column_step]) : 0;
@@ -122,7 +119,7 @@ class Factor {
     memory_ = matrix(data, inner, columns);
     if (transposed) {
       memory_ = leased<T>({inner, columns});
-      transpose(data, columns, inner, inner, memory_.template data_ptr<T>());
+      transpose(data, columns, inner, inner, memory_.template data_ptr<T>(), columns);
     }
     if (precision == Precision::half_without_brgemm) memory_ = memory_.to(at::kBFloat16);
   }
@@ -231,10 +228,8 @@ class Gradient {
 
   void add_transposed(const float* rows, const float* grads, int64_t count, int64_t padded, float* sum) const {
     float* left = desk<float, For::left>(padded * inner_);
-    for (int64_t c = 0; c < inner_; ++c) {
-      for (int64_t i = 0; i < count; ++i) left[c * padded + i] = rows[i * inner_ + c];
-      for (int64_t i = count; i < padded; ++i) left[c * padded + i] = 0.0f;
-    }
+    if (count < padded) std::fill_n(left, padded * inner_, 0.0f);
+    transpose(rows, count, inner_, inner_, left, padded);
     at::native::cpublas::brgemm(
         inner_, columns_, padded, padded, columns_, columns_, true, left, grads, sum);
   }
@@ -242,13 +237,9 @@ class Gradient {
   void add_packed(const float* rows, const float* grads, int64_t count, float* sum) const {
     const int64_t padded = rounded_up(count, kFew), pairs = padded / 2;
     auto* left = desk<uint32_t, For::left>(pairs * inner_);
-    auto* right = desk<uint32_t, For::right>(pairs * columns_);
-    for (int64_t c = 0; c < inner_; ++c)
-      for (int64_t i = 0; i < pairs; ++i) {
-        const uint32_t low = 2 * i < count ? rounded(rows[2 * i * inner_ + c]) : 0;
-        const uint32_t high = 2 * i + 1 < count ? rounded(rows[(2 * i + 1) * inner_ + c]) : 0;
-        left[c * pairs + i] = low | high << 16;
-      }
+    auto* right = desk<uint32_t, For::right>(pairs * std::max(inner_, columns_));
+    pack(rows, count, inner_, inner_, 1, padded, right);
+    transpose(right, pairs, inner_, inner_, left, pairs);
     pack(grads, count, columns_, columns_, 1, padded, right);
     at::native::cpublas::brgemm(
         inner_, columns_, padded, padded, columns_, columns_, true,

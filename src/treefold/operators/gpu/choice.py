@@ -1,4 +1,4 @@
-"""Who computes gates off the CPU: Triton on CUDA devices, once it agrees with torch; else torch."""
+"""Folds off the CPU: gates in Triton on CUDA devices, once they agree with plain torch."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from treefold.fold import Fold, Rows, TableRows, TreePlan, plan_tree
 from treefold.operators.gpu.fold import BinaryGRULevels, FoldLevels, GatedSelectionLevels, Work
-from treefold.operators.gpu.levels import TorchBinaryGRU, TorchGatedSelection
 from treefold.operators.transforms import are_transforms_active, is_traced
 
 _log = logging.getLogger("treefold")
@@ -26,38 +25,40 @@ ON_CPU = False
 
 TRITON_DEVICES = ("cuda",)
 
-PlainFold = Callable[..., Any]
+Tensors = Sequence[Tensor | None]
+"""Rows, identity and parameters."""
+PlainFold = Callable[..., Fold]
+"""The fold in plain torch, of rows, plan, type of factors, settings, and tensors."""
 
 
-def can_fold(name: str, tensors: Sequence[Tensor | None]) -> bool:
-    """Whether an operator folds such rows, identity and parameters here."""
-    rows = tensors[0]
+def gates_of(name: str, tensors: Tensors, settings: tuple[float, ...], plain: PlainFold) -> Any:
+    """The gates by which an operator folds such tensors here, or None."""
+    rows, _, *learned = tensors
     assert rows is not None
     if (rows.is_cpu and not ON_CPU) or is_traced(rows) or are_transforms_active():
-        return False
-    learned = tensors[2:]
-    return name == "binary_gru" or any(each is not None for each in learned[2:])
+        return None
+    if name == "gated_selection" and not any(each is not None for each in learned[2:]):
+        return None
+    kinds = tuple(each is not None for each in learned)
+    return gates_for(name, rows.device, rows.shape[-1], kinds, settings, plain)
 
 
 def fold(
     name: str,
+    gates: Any,
     x: Rows,
     plan: TreePlan,
-    tensors: Sequence[Tensor | None],
-    settings: tuple[float, ...],
+    tensors: Tensors,
     factor_type: torch.dtype,
-    plain: PlainFold,
+    plain: Callable[..., Fold],
 ) -> Fold:
-    """Groups and nodes of rows, identity and parameters."""
+    """Groups and nodes; `plain` makes them of the tensors in plain torch."""
     table, identity, *parameters = tensors
     assert table is not None
-    assert identity is not None
     leaves, is_permutation = plan.leaves, True
     if isinstance(x, TableRows):
         leaves = x.rows.index_select(0, plan.leaves).long()
         is_permutation = x.is_permutation
-    kinds = tuple(each is not None for each in parameters)
-    gates = gates_for(name, table.device, table.shape[-1], kinds, settings)
     rows = table.reshape(len(table), prod(table.shape[1:-1]), table.shape[-1])
     work = Work(plan, leaves, is_permutation, factor_type, OPERATORS[name], gates, plain)
     with torch.autocast(table.device.type, enabled=False):
@@ -73,26 +74,19 @@ def gates_for(
     channels: int,
     kinds: tuple[bool, ...],
     settings: tuple[float, ...],
+    plain: PlainFold,
 ) -> Any:
-    """Triton's gates on a CUDA device, if one small fold agrees with torch's; else torch's."""
-    in_torch = gates_in_torch(name, kinds, settings)
+    """Triton's gates on a CUDA device, if one small fold agrees with plain torch's; else None."""
     if device.type not in TRITON_DEVICES:
-        return in_torch
+        return None
     try:
-        in_triton = gates_in_triton(name, kinds, settings)
-        _require_agreement(name, device, channels, kinds, in_triton, in_torch)
+        gates = gates_in_triton(name, kinds, settings)
+        _require_agreement(name, device, channels, kinds, settings, gates, plain)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
-        _log.warning("treefold: gates of %s run in plain torch on %s: %s", name, device, reason)
-        return in_torch
-    return in_triton
-
-
-def gates_in_torch(name: str, kinds: tuple[bool, ...], settings: tuple[float, ...]) -> Any:
-    """Gates in plain torch."""
-    if name == "binary_gru":
-        return TorchBinaryGRU()
-    return TorchGatedSelection(kinds[2], kinds[3], *settings)
+        _log.warning("treefold: %s folds in plain torch on %s: %s", name, device, reason)
+        return None
+    return gates
 
 
 def gates_in_triton(name: str, kinds: tuple[bool, ...], settings: tuple[float, ...]) -> Any:
@@ -107,7 +101,13 @@ def gates_in_triton(name: str, kinds: tuple[bool, ...], settings: tuple[float, .
 
 
 def _require_agreement(
-    name: str, device: torch.device, channels: int, kinds: tuple[bool, ...], ours: Any, plain: Any
+    name: str,
+    device: torch.device,
+    channels: int,
+    kinds: tuple[bool, ...],
+    settings: tuple[float, ...],
+    gates: Any,
+    plain: PlainFold,
 ) -> None:
     """Refuse gates that give other results, or gradients, for one small fold."""
     generator = torch.Generator().manual_seed(0)
@@ -123,27 +123,32 @@ def _require_agreement(
     )
     given = [normal(18, 1, channels), normal(channels)]
     given += [normal(*(part * channels for part in shape)) for shape in wide]
+
+    def ours(x: Tensor, *others: Tensor | None) -> Fold:
+        return fold(name, gates, x, plan, (x, *others), torch.float32, _never)
+
+    def theirs(x: Tensor, *others: Tensor | None) -> Fold:
+        return plain(x, plan, torch.float32, settings, x, *others)
+
     with torch.inference_mode(False), torch.enable_grad():
-        found = [_results(name, plan, gates, given, kinds) for gates in (ours, plain)]
-    for mine, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
+        found = [_results(each, given, (True, True, *kinds)) for each in (ours, theirs)]
+    for mine, expected in zip(*found, strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-3, atol=1e-4)
 
 
 def _results(
-    name: str, plan: TreePlan, gates: Any, given: list[Tensor], kinds: tuple[bool, ...]
+    run: Callable[..., Fold], given: list[Tensor], there: tuple[bool, ...]
 ) -> list[Tensor]:
-    """Groups, nodes, and the gradients of all that is given."""
-    there = (True, True, *kinds)
+    """Groups, nodes, and the gradients of all that is there."""
     inputs = [
         x.clone().requires_grad_() if is_there else None
         for x, is_there in zip(given, there, strict=True)
     ]
-    work = Work(plan, plan.leaves, True, torch.float32, OPERATORS[name], gates, _never)
-    out = FoldLevels.apply(work, *inputs)  # type: ignore[no-untyped-call]
+    out = [cast(Tensor, each) for each in run(*inputs)]
     wanted = [x for x in inputs if x is not None]
     grads = torch.autograd.grad([each.square().sum() for each in out], wanted)
-    return [*(cast(Tensor, each).detach() for each in out), *grads]
+    return [*(each.detach() for each in out), *grads]
 
 
-def _never(*_: Tensor) -> Sequence[Tensor]:
+def _never(*_: Tensor) -> Fold:
     raise RuntimeError("a small fold is not differentiated twice")

@@ -57,7 +57,7 @@ class SecondLayer:
         return tensor[:, start : start + level.num_rows]
 
     def gradients(self, dtype: torch.dtype) -> list[Tensor | None]:
-        """Of select, write and its bias."""
+        """Gradients of select, write and its bias."""
         difference, added = self.again
         select = write = bias = None
         if self.selects:

@@ -6,17 +6,10 @@ import threading
 import loopback
 import pytest
 
-from treefold.lab.tasks.realworld.download import (
-    PATIENT,
-    Download,
-    DownloadError,
-    Patience,
-    download,
-)
+from treefold.lab.tasks.realworld.download import DownloadError, download
 
 CONTENT = bytes(range(256)) * 3000
 SUM = hashlib.sha256(CONTENT).hexdigest()
-HASTY = Patience(seconds=1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -24,16 +17,14 @@ def _direct(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
-def get(server, folder, patience=PATIENT, **changes):
-    expected = {"hosts": ("127.0.0.1",), "max_bytes": 10_000_000, **changes}
-    wanted = Download(server.url, **expected)
+def get(server, folder, **changes):
     reported = []
     digest = download(
-        wanted,
+        server.url,
         folder / "file.zip",
-        lambda *progress: reported.append(progress),
-        patience,
-        loopback.trusting(),
+        progress=lambda *progress: reported.append(progress),
+        context=loopback.trusting(),
+        **changes,
     )
     return digest, reported
 
@@ -49,9 +40,9 @@ def assert_refused(answer, folder, message, **changes):
 @pytest.mark.parametrize("sha256", [None, SUM, SUM.upper()])
 def test_a_whole_file_arrives_and_its_progress_is_reported(tmp_path, sha256):
     with loopback.serving(loopback.whole(CONTENT)) as server:
-        digest, reported = get(server, tmp_path / "new" / "folder", sha256=sha256)
+        digest, reported = get(server, tmp_path, sha256=sha256)
     assert digest == SUM
-    assert (tmp_path / "new" / "folder" / "file.zip").read_bytes() == CONTENT
+    assert (tmp_path / "file.zip").read_bytes() == CONTENT
     assert reported[-1] == (len(CONTENT), len(CONTENT))
     assert [done for done, _ in reported] == sorted({done for done, _ in reported})
 
@@ -63,17 +54,7 @@ def test_a_truncated_file_is_refused(tmp_path, length):
 
 
 def test_chunks_without_an_end_are_refused(tmp_path):
-    assert_refused(loopback.half_chunked(CONTENT), tmp_path, "broke off")
-
-
-def test_a_file_of_unknown_length_needs_a_sum(tmp_path):
-    def answer(handler):
-        handler.start()
-        handler.wfile.write(CONTENT)
-
-    assert_refused(answer, tmp_path, "does not announce its length")
-    with loopback.serving(answer) as server:
-        assert get(server, tmp_path, sha256=SUM)[0] == SUM
+    assert_refused(loopback.half_chunked(CONTENT), tmp_path, "IncompleteRead")
 
 
 def test_another_content_is_refused(tmp_path):
@@ -90,7 +71,7 @@ def test_a_server_that_stalls_is_not_waited_for(tmp_path):
         stop.wait(20)
 
     try:
-        assert_refused(answer, tmp_path, "stalls", patience=HASTY)
+        assert_refused(answer, tmp_path, "stalls", seconds=0.3)
     finally:
         stop.set()
 
@@ -98,17 +79,7 @@ def test_a_server_that_stalls_is_not_waited_for(tmp_path):
 def test_a_server_that_never_answers_is_not_waited_for(tmp_path):
     stop = threading.Event()
     try:
-        assert_refused(lambda handler: stop.wait(20), tmp_path, "stalls", patience=HASTY)
-    finally:
-        stop.set()
-
-
-def test_a_server_that_drips_is_not_waited_for(tmp_path):
-    stop = threading.Event()
-    try:
-        assert_refused(
-            loopback.dripping(0.05, stop), tmp_path, r"stalls \(\d+ bytes in", patience=HASTY
-        )
+        assert_refused(lambda handler: stop.wait(20), tmp_path, "stalls", seconds=0.3)
     finally:
         stop.set()
 
@@ -117,8 +88,6 @@ def test_a_server_that_drips_is_not_waited_for(tmp_path):
     ("location", "message"),
     [
         ("http://127.0.0.1/file.zip", "not https"),
-        ("https://example.org/file.zip", "leads to example.org, expected 127.0.0.1"),
-        ("https://127.0.0.1.example.org/file.zip", "leads to 127.0.0.1.example.org"),
         ("ftp://127.0.0.1/file.zip", "not https"),
         ("file:///etc/hostname", "302|not https"),
         ("/again", "302"),
@@ -143,45 +112,26 @@ def test_a_redirect_on_the_same_host_is_followed(tmp_path):
         assert server.requests == ["/file.zip", "/moved"]
 
 
-@pytest.mark.parametrize("announced", [True, False])
-def test_more_than_expected_is_refused(tmp_path, announced):
-    def chunked(handler):
-        handler.start(Transfer_Encoding="chunked")
-        handler.wfile.write(f"{len(CONTENT):x}\r\n".encode() + CONTENT + b"\r\n0\r\n\r\n")
-
-    answer = loopback.whole(CONTENT) if announced else chunked
-    assert_refused(answer, tmp_path, "expected at most 1,000", max_bytes=1000)
-
-
-def test_compressed_transfer_is_refused(tmp_path):
-    def answer(handler):
-        handler.start(Content_Length=1, Content_Encoding="gzip")
-        handler.wfile.write(b"x")
-
-    assert_refused(answer, tmp_path, "is sent as gzip")
-
-
 def test_a_server_that_cannot_prove_who_it_is_is_refused(tmp_path):
-    with loopback.serving(loopback.whole(CONTENT)) as server:
-        wanted = Download(server.url, ("127.0.0.1",), 10_000_000)
-        with pytest.raises(DownloadError, match="cannot prove who it is"):
-            download(wanted, tmp_path / "file.zip")
+    with (
+        loopback.serving(loopback.whole(CONTENT)) as server,
+        pytest.raises(DownloadError, match="CERTIFICATE_VERIFY_FAILED"),
+    ):
+        download(server.url, tmp_path / "file.zip")
     assert server.requests == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_plain_http_is_never_asked(tmp_path):
-    wanted = Download("http://127.0.0.1:9/file.zip", ("127.0.0.1",), 1000)
     with pytest.raises(DownloadError, match="not https"):
-        download(wanted, tmp_path / "file.zip")
+        download("http://127.0.0.1:9/file.zip", tmp_path / "file.zip")
 
 
-@pytest.mark.parametrize("code", [403, 404, 500])
+@pytest.mark.parametrize("code", [404, 500])
 def test_an_error_of_the_server_is_reported(tmp_path, code):
     assert_refused(lambda handler: handler.start(code, Content_Length=0), tmp_path, str(code))
 
 
 def test_without_a_network_the_message_says_what_to_do(tmp_path):
-    wanted = Download("https://127.0.0.1:9/file.zip", ("127.0.0.1",), 1000)  # nobody listens
-    with pytest.raises(DownloadError, match=r"cannot be reached.*TREEFOLD_DATA"):
-        download(wanted, tmp_path / "file.zip")
+    with pytest.raises(DownloadError, match=r"cannot be read.*TREEFOLD_DATA"):
+        download("https://127.0.0.1:9/file.zip", tmp_path / "file.zip")  # nobody listens

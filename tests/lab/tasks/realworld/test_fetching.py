@@ -54,8 +54,7 @@ def publish(monkeypatch):
         serving = loopback.serving(answer)
         server = serving.__enter__()
         opened.append(serving)
-        wanted = dataclasses.replace(SOURCES[name].download, url=server.url, hosts=("127.0.0.1",))
-        monkeypatch.setitem(SOURCES, name, dataclasses.replace(SOURCES[name], download=wanted))
+        monkeypatch.setitem(SOURCES, name, dataclasses.replace(SOURCES[name], url=server.url))
         return server
 
     yield begin
@@ -136,8 +135,6 @@ def test_a_wrong_sum_leaves_nothing_and_is_forgotten(few, tmp_path, publish):
         fetch("molhiv", tmp_path, sha256="0" * 64)
     assert files(tmp_path) == {}
     assert fetch("molhiv", tmp_path).downloaded
-    with pytest.raises(ValueError, match="not 64 hexadecimal digits"):
-        fetch("molhiv", tmp_path, sha256="abc")
 
 
 @pytest.mark.parametrize(
@@ -170,14 +167,6 @@ def test_a_damaged_member_is_refused(few, tmp_path, publish):
         fetch("molhiv", tmp_path)
 
 
-def test_an_archive_that_unpacks_to_too_much_is_refused(few, tmp_path, publish, monkeypatch):
-    publish("molhiv", loopback.whole(archive(few)))
-    small = dataclasses.replace(SOURCES["molhiv"], max_unpacked=100)
-    monkeypatch.setitem(SOURCES, "molhiv", small)
-    with pytest.raises(DownloadError, match="expected at most 100"):
-        fetch("molhiv", tmp_path)
-
-
 def test_someone_s_own_files_are_not_replaced(copy, publish):
     server = publish("molhiv", loopback.whole(b""))
     before = files(copy)
@@ -200,9 +189,7 @@ def test_a_process_that_is_killed_leaves_nothing_that_counts(few, tmp_path, publ
     program = (
         "import dataclasses, sys\n"
         "from treefold.lab.tasks.realworld.fetching import SOURCES, fetch\n"
-        "wanted = dataclasses.replace(SOURCES['molhiv'].download, url=sys.argv[1],"
-        " hosts=('127.0.0.1',))\n"
-        "SOURCES['molhiv'] = dataclasses.replace(SOURCES['molhiv'], download=wanted)\n"
+        "SOURCES['molhiv'] = dataclasses.replace(SOURCES['molhiv'], url=sys.argv[1])\n"
         "fetch('molhiv', sys.argv[2])\n"
     )
     process = subprocess.Popen(
@@ -240,7 +227,7 @@ def until(reached):
     raise AssertionError("it did not happen in a minute")
 
 
-def test_the_command_says_what_came_and_how_many_graphs(few, tmp_path, publish, capsys):
+def test_the_command_prints_what_came_and_how_many_graphs(few, tmp_path, publish, capsys):
     content = archive(few)
     publish("molhiv", loopback.whole(content))
     fetch_data("molhiv", tmp_path / "data", None)
@@ -248,7 +235,6 @@ def test_the_command_says_what_came_and_how_many_graphs(few, tmp_path, publish, 
     assert hashlib.sha256(content).hexdigest() in printed.out
     assert "train 3  val 1  test 2 graphs" in printed.out
     assert f"TREEFOLD_DATA={tmp_path / 'data'}" in printed.out
-    assert "molhiv: 0.0 of 0.0 MB" in printed.err
     fetch_data("molhiv", tmp_path / "data", None)
     assert "nothing was downloaded" in capsys.readouterr().out
 
@@ -262,4 +248,4 @@ def test_every_task_has_a_source_with_all_its_files():
     for name, task in GRAPH_TASKS.items():
         own = {f"raw/{split}.index" for split in ZINC_SUBSET} if name == "zinc" else set()
         assert set(task().files()) == SOURCES[name].members.keys() | own
-        assert SOURCES[name].download.url.startswith("https://")
+        assert SOURCES[name].url.startswith("https://")

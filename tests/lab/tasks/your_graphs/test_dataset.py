@@ -111,7 +111,7 @@ FAULTS = {
     "two kinds of nodes": (hetero, "graph 0 is a HeteroData"),
     "unknown size": (
         lambda: [Data(edge_index=torch.tensor([[0], [1]]), y=torch.tensor([1]))],
-        "does not say how many nodes",
+        "has an unknown number of nodes",
     ),
     "odd columns": (
         lambda: [*graph_classes(), ring(4, torch.tensor([1]), None, channels=3)],
@@ -182,6 +182,35 @@ def test_random_splits_are_the_same_each_time_and_miss_nothing(graphs):
     for mask in masks:  # every class has its share
         share = float(one.train.y[mask].double().mean() - one.train.y.double().mean())
         assert abs(share) <= 2 / int(mask.sum())
+
+
+def node_questions(count):
+    return [one_graph(12, masks=False) for _ in range(count)]
+
+
+def shared_graphs(found):
+    one, other = (set(found.splits[name].graphs.tolist()) for name in ("train", "test"))
+    return one & other
+
+
+def test_questions_about_nodes_of_many_graphs_are_split_by_graph_and_of_one_by_node():
+    many, alone = dataset(node_questions(12)), dataset(node_questions(1))
+    assert shared_graphs(many) == set()
+    assert shared_graphs(alone) == {0}
+    assert "graphs were drawn at random" in many.notes[-1]
+    assert "nodes were drawn at random" in alone.notes[-1]
+    sizes = [len(many.splits[name]) for name in ("train", "val", "test")]
+    assert sum(sizes) == 12
+    assert all(sizes)
+
+
+def test_another_split_can_be_asked_for():
+    by_node = dataset(node_questions(12), None, None, "node")
+    assert len(shared_graphs(by_node)) > 6
+    with pytest.raises(ValueError, match="cannot be split by node; split them by graph"):
+        dataset(graph_classes(), None, None, "node")
+    with pytest.raises(ValueError, match="nodes"):
+        dataset(graph_classes(), None, None, "nodes")
 
 
 def test_given_splits_are_kept():

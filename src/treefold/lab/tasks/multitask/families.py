@@ -28,7 +28,7 @@ class Seeded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Family:
+class GraphFamily:
     """A family of graphs: its share of the mixture, and how one with n nodes is made."""
 
     name: str
@@ -119,16 +119,16 @@ def _degree(uniform: float, n: int) -> int:
 
 
 FAMILIES = (
-    Family("erdos-renyi", 0.20, _erdos_renyi),
-    Family("barabasi-albert", 0.20, _barabasi_albert),
-    Family("grid", 0.05, _grid),
-    Family("caveman", 0.05, _caveman),
-    Family("tree", 0.15, _tree),
-    Family("ladder", 0.05, _ladder),
-    Family("line", 0.05, _line),
-    Family("star", 0.05, _star),
-    Family("caterpillar", 0.10, _caterpillar),
-    Family("lobster", 0.10, _lobster),
+    GraphFamily("erdos-renyi", 0.20, _erdos_renyi),
+    GraphFamily("barabasi-albert", 0.20, _barabasi_albert),
+    GraphFamily("grid", 0.05, _grid),
+    GraphFamily("caveman", 0.05, _caveman),
+    GraphFamily("tree", 0.15, _tree),
+    GraphFamily("ladder", 0.05, _ladder),
+    GraphFamily("line", 0.05, _line),
+    GraphFamily("star", 0.05, _star),
+    GraphFamily("caterpillar", 0.10, _caterpillar),
+    GraphFamily("lobster", 0.10, _lobster),
 )
 """All of them; the order decides which random number draws which."""
 

@@ -12,7 +12,6 @@ from treefold.lab.tasks.realworld.building import (
     Built,
     LeftOut,
     Progress,
-    chosen,
     numbers_of_splits,
     require_new,
     write_built,
@@ -139,7 +138,6 @@ def build_superpixels(
     source: Path,
     out: Path,
     *,
-    labels: Path | None = None,
     at_most: int | None = None,
     compactness: float | None = None,
     progress: Progress = lambda done, total: None,
@@ -147,11 +145,11 @@ def build_superpixels(
     """Write the folder `MNIST` (grey images) or `CIFAR10` (images in colour) into `out`.
 
     `source` is a folder with a sub-folder of PNG or JPEG files for each class (or with such folders
-    in `train`, `val` and `test`), an .npz file with x and y, or an .npy file with `labels` in
-    another. One image in colour makes all be read in colour. Without splits, images are dealt at
-    random, 8 of 10 to train. What cannot be used is left out, counted and listed in `left_out.csv`.
+    in `train`, `val` and `test`), or an .npz file with x and y. One image in colour makes all be
+    read in colour. Without splits, images are dealt at random, 8 of 10 to train. What cannot be
+    used is left out, counted and listed in `left_out.csv`.
     """
-    found = read_images(source, labels)
+    found = read_images(source)
     colour, left_out = _checked(found)
     task: type[GraphTask] = CIFAR10 if colour else MNIST
     cut = Segmentation.colour if colour else Segmentation.grey
@@ -167,7 +165,7 @@ def build_superpixels(
         graphs.append(_entry(image, superpixel_graph(_pixels(image, colour), segmentation, number)))
         progress(number + 1, len(usable))
     with replaced_atomically(folder / "raw" / f"{task.folder}_v2.pt") as path:
-        torch.save([chosen(graphs, numbers[split]) for split in SPLITS], path)
+        torch.save([[graphs[n] for n in numbers[split]] for split in SPLITS], path)
     about = {
         "from": source.name,
         "graphs": sizes,

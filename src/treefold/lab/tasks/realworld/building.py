@@ -3,11 +3,10 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TypeVar
 
 from treefold.atomic import check_writable, remove_leftovers, write_atomically
 from treefold.lab.tasks.cache import data_folder
@@ -17,7 +16,6 @@ from treefold.lab.tasks.realworld.tasks import CIFAR10, GRAPH_TASKS, MNIST
 
 LEFT_OUT, BUILT = "left_out.csv", "built.json"
 SEED = 0
-T = TypeVar("T")
 
 Progress = Callable[[int, int], None]
 """Called with the number that is done and the total."""
@@ -51,7 +49,7 @@ class Built:
 
 
 def numbers_of_splits(splits: Sequence[str | None]) -> dict[str, list[int]]:
-    """The examples of each split by number, as each says itself, or dealt where they do not.
+    """The examples of each split by number, in the splits they name, or dealt at random.
 
     A split without examples is refused: the loaders read all three.
     """
@@ -105,11 +103,6 @@ def built_task(name: str, data: Path | str | None = None) -> GraphTask:
     except (OSError, ValueError, KeyError, TypeError):  # an official one, or without classes
         return GRAPH_TASKS[name]()
     return {"mnist": MNIST, "cifar10": CIFAR10}[name](classes=max(classes, 10))
-
-
-def chosen(values: Sequence[T], numbers: Iterable[int]) -> list[T]:
-    """The values at these places."""
-    return [values[number] for number in numbers]
 
 
 def _table(left_out: Sequence[LeftOut]) -> bytes:

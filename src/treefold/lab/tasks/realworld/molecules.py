@@ -95,7 +95,7 @@ def _parsed(smiles: str) -> Any:
     if molecule is None:
         raise ValueError("is no SMILES that RDKit can read")
     if not molecule.GetNumAtoms():
-        raise ValueError("has no atoms")
+        raise ValueError("has no SMILES")
     return molecule
 
 

@@ -68,7 +68,7 @@ def _storage(data: Any) -> PickledStorage:
     return PickledStorage(data)
 
 
-# What the pickles of ZINC name, and what stands in for it here.
+# Names in the pickles of ZINC, and their replacements here.
 _ALLOWED: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,
     ("torch._utils", "_rebuild_tensor"): _tensor,

@@ -110,7 +110,7 @@ def _numbers(path: Path) -> np.ndarray:
 
 
 def _with_both_directions(raw: Arrays) -> Arrays:
-    """Each bond stands in the files once; here it goes there and back."""
+    """Each bond is in the files once; here it has both directions."""
     num_edges = raw["num-edge-list"][:, 0]
     if len(raw["edge"]) != len(raw["edge-feat"]) or num_edges.sum() != len(raw["edge"]):
         raise ValueError(

@@ -161,7 +161,7 @@ OFFICIAL: dict[str, Facts] = {
 
 
 def differences_from_official(task: GraphTask, data: Path | str | None = None) -> list[str]:
-    """In words, where the files of a task are not the official ones, or that one cannot tell.
+    """Differences of the files of a task from the official ones, in words; or that it is unknown.
 
     Files that `treefold data fetch` got from the publisher are official.
     """

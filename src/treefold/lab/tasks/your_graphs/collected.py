@@ -87,7 +87,7 @@ def _num_nodes(graph: Any, number: int) -> int:
         except UserWarning:
             count = None
     if not count:
-        problem = "has no nodes" if count == 0 else "does not say how many nodes it has"
+        problem = "has no nodes" if count == 0 else "has an unknown number of nodes"
         raise ValueError(f"graph {number} {problem}; give x or num_nodes")
     return int(count)
 

@@ -12,9 +12,10 @@ from torch import Tensor, device
 from treefold.lab.tasks import SPLITS, Categories, GraphBatch, GraphStore, Numbers, rows_of
 from treefold.lab.tasks.set_data import moved
 from treefold.lab.tasks.your_graphs.collected import Collected
-from treefold.lab.tasks.your_graphs.problem import Level, Problem, problem_of
+from treefold.lab.tasks.your_graphs.problem import LEVELS, Level, Problem, problem_of
 from treefold.lab.tasks.your_graphs.sources import read_dataset
 from treefold.lab.tasks.your_graphs.splits import splits_of
+from treefold.names import by_name
 from treefold.shapes import Bool, Int, Shaped
 
 
@@ -72,6 +73,7 @@ class Origin:
     data: str | None = None
     kind: str | None = None
     metric: str | None = None
+    split: str | None = None
     source_digest: str | None = None
 
 
@@ -120,14 +122,18 @@ class Dataset:
 
 
 def load_dataset(
-    dataset: str, data: Path | None = None, kind: str | None = None, metric: str | None = None
+    dataset: str,
+    data: Path | None = None,
+    kind: str | None = None,
+    metric: str | None = None,
+    split: str | None = None,
 ) -> Dataset:
     """A dataset by name or from a Python file; a ValueError for what cannot be compared on."""
     digest = digest_of(Path(dataset)) if dataset.endswith(".py") else None
     name, collected = read_dataset(dataset, data)
-    found = dataset_of(name, collected, kind, metric)
+    found = dataset_of(name, collected, kind, metric, split)
     where = None if data is None else str(data)
-    return replace(found, origin=Origin(dataset, where, kind, metric, digest))
+    return replace(found, origin=Origin(dataset, where, kind, metric, split, digest))
 
 
 def digest_of(path: Path) -> str | None:
@@ -136,16 +142,21 @@ def digest_of(path: Path) -> str | None:
 
 
 def dataset_of(
-    name: str, data: Collected, kind: str | None = None, metric: str | None = None
+    name: str,
+    data: Collected,
+    kind: str | None = None,
+    metric: str | None = None,
+    split: str | None = None,
 ) -> Dataset:
-    """The dataset, checked."""
+    """The dataset, checked; `split` is node or graph, to draw splits of these at random."""
+    by = None if split is None else by_name(LEVELS, split, "split")
     if not int(data.num_edges.sum()):
         raise ValueError(
             "the dataset has no edges, so there are no neighbours to aggregate; give edge_index"
         )
     problem, y = problem_of(data, kind, metric)
     classes = y if problem.kind == "classification" else None
-    splits, source = splits_of(data, problem.level, classes)
+    splits, source = splits_of(data, problem.level, classes, by)
     notes = [*data.notes, source]
     nodes = data.x
     if nodes is None or not nodes.shape[1]:

@@ -13,6 +13,7 @@ Level: TypeAlias = Literal["node", "graph"]
 Kind: TypeAlias = Literal["classification", "regression"]
 Metric: TypeAlias = Literal["accuracy", "roc-auc", "mae"]
 
+LEVELS: dict[str, Level] = {"node": "node", "graph": "graph"}
 KINDS: dict[str, Kind] = {"classification": "classification", "regression": "regression"}
 METRICS: dict[str, Metric] = {"accuracy": "accuracy", "roc-auc": "roc-auc", "mae": "mae"}
 RARE = 0.2
@@ -106,7 +107,7 @@ def _classes(y: Tensor) -> Tensor:
             "or give --task regression"
         )
     if len(classes.unique()) < 2:
-        raise ValueError(f"y is {highest} everywhere; expected two classes or more to tell apart")
+        raise ValueError(f"y is {highest} everywhere; expected two classes or more")
     return classes
 
 

@@ -28,19 +28,25 @@ class Split:
     """True for the answers of the split, of all answers of all graphs."""
 
 
+MANY_GRAPHS = 10
+"""From so many on, questions about nodes are split by graph: nodes of one graph are not alone."""
+
+
 def splits_of(
-    data: Collected, level: Level, classes: Tensor | None = None
+    data: Collected, level: Level, classes: Tensor | None = None, by: Level | None = None
 ) -> tuple[dict[str, Split], str]:
     """The three splits, and a sentence about where they come from.
 
-    Random ones have their share of each of the `classes`.
+    Random ones are drawn where the data has none, or if `by` says of what: of whole graphs, or of
+    nodes. They have their share of each of the `classes`.
     """
-    if data.graphs:
-        found, source = _by_graphs(data, level), "The splits are those of the data."
-    elif level == "node" and data.masks:
+    if by is None and data.graphs:
+        found, source = _by_graphs(data, data.graphs, level), "The splits are those of the data."
+    elif by is None and level == "node" and data.masks:
         found, source = _by_masks(data, data.masks), "The splits are the masks of the data."
     else:
-        found, source = _random(data, level, classes)
+        many = level == "graph" or len(data.sizes) >= MANY_GRAPHS
+        found, source = _random(data, level, by or ("graph" if many else "node"), classes)
     for name, split in found.items():
         if not bool(split.asked.any()):
             raise ValueError(f"the split {name} is empty; expected at least one {level} in it")
@@ -48,14 +54,14 @@ def splits_of(
     return found, source
 
 
-def _by_graphs(data: Collected, level: Level) -> dict[str, Split]:
+def _by_graphs(data: Collected, graphs: Mapping[str, Tensor], level: Level) -> dict[str, Split]:
     sizes = data.sizes if level == "node" else torch.ones_like(data.sizes)
     found = {}
     for name in SPLITS:
-        graphs = torch.as_tensor(data.graphs[name]).long()
+        chosen = torch.as_tensor(graphs[name]).long()
         asked = torch.zeros(int(sizes.sum()), dtype=torch.bool)
-        asked[rows_of(sizes, graphs)] = True
-        found[name] = Split(graphs, asked)
+        asked[rows_of(sizes, chosen)] = True
+        found[name] = Split(chosen, asked)
     return found
 
 
@@ -65,30 +71,37 @@ def _by_masks(data: Collected, masks: Mapping[str, Tensor]) -> dict[str, Split]:
     return {name: Split(graph_of_node[masks[name]].unique(), masks[name]) for name in SPLITS}
 
 
-def _random(data: Collected, level: Level, classes: Tensor | None) -> tuple[dict[str, Split], str]:
-    """Deal examples out like cards, class by class: every split has its share of each."""
-    count = int(data.sizes.sum()) if level == "node" else len(data.sizes)
+def _random(
+    data: Collected, level: Level, by: Level, classes: Tensor | None
+) -> tuple[dict[str, Split], str]:
+    """Deal graphs or nodes out like cards, class by class: every split has its share of each."""
+    if by == "node" and level == "graph":
+        raise ValueError("answers of whole graphs cannot be split by node; split them by graph")
+    count = int(data.sizes.sum()) if by == "node" else len(data.sizes)
     if count < len(SPLITS) * 2:
         raise ValueError(
-            f"{count} {level}s cannot be split into train, val and test; expected 6 or more, or "
+            f"{count} {by}s cannot be split into train, val and test; expected 6 or more, or "
             "splits of your own"
         )
     order = torch.randperm(count, generator=torch.Generator().manual_seed(SEED))
-    if classes is not None:
+    if classes is not None and by == level:
         order = order[torch.argsort(classes[order], stable=True)]
-    places = torch.arange(count) % len(DEAL[level])
-    masks = {}
-    for number, name in enumerate(SPLITS):
-        masks[name] = torch.zeros(count, dtype=torch.bool)
-        masks[name][order[torch.tensor(DEAL[level])[places] == number]] = True
-    sizes = [int(mask.sum()) for mask in masks.values()]
+    dealt = torch.tensor(DEAL[by])[torch.arange(count) % len(DEAL[by])]
+    parts = {name: order[dealt == number] for number, name in enumerate(SPLITS)}
+    sizes = [len(part) for part in parts.values()]
+    of = "" if by == level else f", which is how the {level}s are split"
     source = (
-        f"The data has no splits; {sizes[0]:,}, {sizes[1]:,} and {sizes[2]:,} {level}s were drawn "
-        "at random for train, val and test, the same for every run."
+        f"{sizes[0]:,}, {sizes[1]:,} and {sizes[2]:,} {by}s were drawn at random for train, val "
+        f"and test, the same for every run{of}."
     )
-    if level == "node":
-        return _by_masks(data, masks), source
-    return {n: Split(mask.nonzero().squeeze(1), mask) for n, mask in masks.items()}, source
+    if by == "graph":
+        return _by_graphs(
+            data, {name: part.sort()[0] for name, part in parts.items()}, level
+        ), source
+    masks = {name: torch.zeros(count, dtype=torch.bool) for name in SPLITS}
+    for name, part in parts.items():
+        masks[name][part] = True
+    return _by_masks(data, masks), source
 
 
 def _require_apart(found: dict[str, Split]) -> None:

@@ -12,7 +12,7 @@ class YourGraphs:
     """A data set by the name that `treefold compare` was given, and the facts about it.
 
     `dataset` is a Python file, one of our tasks, or a TU data set in the folder `data`; it is empty
-    for graphs that were given in memory. `kind` and `metric` are None where they were inferred.
+    for graphs that were given in memory. `kind`, `metric`, `split` are None where inferred.
     """
 
     name: ClassVar[str] = "your-graphs"
@@ -21,6 +21,7 @@ class YourGraphs:
     data: str | None = None
     kind: str | None = None
     metric: str | None = None
+    split: str | None = None
     source_digest: str | None = None
     """SHA-256 of the Python file."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -48,7 +49,11 @@ class YourGraphs:
                 "changed; restore it, or compare again with another --out"
             )
         found = load_dataset(
-            self.dataset, None if self.data is None else Path(self.data), self.kind, self.metric
+            self.dataset,
+            None if self.data is None else Path(self.data),
+            self.kind,
+            self.metric,
+            self.split,
         )
         if found.digest != self.facts.get("digest"):
             raise ValueError(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 ROUNDOFF = 2.0**-24
-"""Of float32; finer types are within it too."""
+"""The rounding of float32; finer types are within it too."""
 _GELU_SLOPE, _GELU_ROUNDOFF = 1.13, 16 * ROUNDOFF
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from treefold.finite import bounded
+from treefold.lab.networks import bounded
 
 NETWORK = nn.Sequential(
     nn.Linear(40, 30), nn.GELU(), nn.Linear(30, 20), nn.ReLU(), nn.Linear(20, 8)
