@@ -32,7 +32,8 @@ def main() -> None:
     def below(most: Tensor) -> Tensor:
         return (torch.rand(len(most), generator=generator) * most).long()
 
-    for keys in torch.arange(given.keys).split(CHUNK):
+    for start in range(0, given.keys, CHUNK):
+        keys = torch.arange(start, min(start + CHUNK, given.keys))
         least = answers[keys].long()
         monoid.feed(states, keys, below(least + 1))  # at most the answer
         monoid.feed(states, keys, least)  # the answer itself
