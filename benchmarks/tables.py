@@ -88,7 +88,7 @@ def embedded(source: Path, memory: int = 1 << 30, address: str | None = None) ->
 
 
 def ratio(above: Action, below: Action) -> Ratio:
-    """Of two times, measured in turn, after each was done once."""
+    """The ratio of two times, measured in turn, after each was done once."""
     above(), below()
     return Ratio.of([(timed(above), timed(below)) for _ in range(ROUNDS)])
 

@@ -48,5 +48,7 @@ nitpick_ignore_regex = [
     # Inner types, which nobody makes by hand.
     ("py:.*", r"treefold\.(checkpoints\.Checkpoint|distributed\.\w+\.(Chunk|Targets))"),
     ("py:.*", r"treefold\.(saving\.Saved|fold\.plan\.TreeTables)|(treefold\..*)?LawWeights"),
+    ("py:.*", r"treefold\.(aggr\.per_layer\.Model|aggr\.penalties\.Step|saving\.Model)"),
+    ("py:.*", r"treefold\.operators\.engine\.opaque\.OpaqueFold"),
     ("py:.*", r"treefold\.lab\..*"),
 ]

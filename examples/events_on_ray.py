@@ -1,4 +1,4 @@
-"""Fold a table of events by user with a trained model, on Ray: on all cores, or on a cluster.
+"""Fold a table of events by user with a trained model: on all cores, or on a Ray cluster.
 
 The published weights have learned second minima of at most 16 numbers; users have about 200 events.
 """
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import torch
 
 import treefold
-from treefold.distributed import fold_table, on_ray
+from treefold.distributed import fold_table
 from treefold.lab.experiments import load_fold
 
 MODEL = Path(__file__).parents[1] / "results/second-minimum/gated-selection-general/standard/seed-0"
@@ -33,12 +33,15 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--users", type=int, default=1000)
-    parser.add_argument("--address", help="of a Ray cluster; this machine if not given")
+    parser.add_argument(
+        "--address", help="of a Ray cluster; this machine, without Ray, if not given"
+    )
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, on_ray(arguments.address, progress=False):
+    with tempfile.TemporaryDirectory() as name:
         events, out = Path(name) / "events.parquet", Path(name) / "users.parquet"
         truth = write_events(events, arguments.events, arguments.users)
-        summary = fold_table(load_fold(MODEL), events, out, key="user", on="amount", decode=True)
+        fold, columns = load_fold(MODEL), {"key": "user", "on": "amount"}
+        summary = fold_table(fold, events, out, **columns, decode=True, address=arguments.address)
         users = pq.read_table(out, columns=["user", "num_rows", "answer"])
     print(f"{summary.num_rows:,} events of {summary.num_keys:,} users; {summary.stability}")
     print(users.slice(0, 3).to_pylist())

@@ -222,7 +222,7 @@ def test_other_words_for_memory_are_refused(text):
 def test_models_that_have_no_operator_or_no_answers_are_refused(tmp_path):
     pq.write_table(pa.table({"user": [1], "x": [[0.5] * 4]}), tmp_path / "in.parquet")
     files = tmp_path / "in.parquet", tmp_path / "out.parquet"
-    with pytest.raises(ValueError, match="expected an LCMAggregation, an operator or a Finite"):
+    with pytest.raises(ValueError, match="expected an LCMAggregation, an operator, a Finite"):
         fold_table(torch.nn.Linear(2, 2), *files, key="user", on="x")
     with pytest.raises(ValueError, match="answers nothing: it has states alone"):
         fold_table(GatedSelection(4), *files, key="user", on="x", decode=True)

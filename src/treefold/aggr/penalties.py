@@ -101,7 +101,7 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 
 def with_penalties(step: Step) -> Step:
-    """Add the law losses of all aggregators that a function applies to the loss that it gives::
+    """Add the law losses of all aggregators that a function applies to the loss that it gives.
 
     For a plain loop::
 

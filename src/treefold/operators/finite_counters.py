@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from treefold.fold import TableRows, plan_tree, take_rows, tree_reduce
 from treefold.operators.counter_sums import LEAST_FIRST, sum_over, sums_around, sums_to_an_end
 from treefold.operators.operator import Operator
+from treefold.operators.transforms import are_transforms_active
 from treefold.shapes import Float, Int
 
 FLOOR = 2e-3
@@ -161,7 +162,8 @@ class FiniteCounters(Operator):
         shares = [list(column) for column in table]
         firsts = [s[0] for k, s in zip(self.kinds, shares, strict=True) if k.period == 1]
         mixed = any(kind.tail and kind.period > 1 for kind in self.kinds)
-        if mixed or self.hard or any(bool((first < LEAST_FIRST).any()) for first in firsts):
+        by_tree = mixed or self.hard or are_transforms_active()
+        if by_tree or any(bool((first < LEAST_FIRST).any()) for first in firsts):
             states = tree_reduce(self, x, plan_tree(sizes))
             assert isinstance(states, Tensor)
             return states
