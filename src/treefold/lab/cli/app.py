@@ -191,19 +191,23 @@ def export(
 @app.command
 def certify(
     run: Annotated[
-        Path | None, Parameter(help="The folder of a run, or one checkpoint in it.")
+        Path | None, Parameter(help="The folder of a run, a checkpoint in it, or trained/parity.")
     ] = None,
     *,
     grade: Annotated[str, Parameter(help="tree, or stream for lists alone.")] = "tree",
     limit: Annotated[int, Parameter(help="Of reachable states.")] = 60_000,
     out: Annotated[
-        Path | None, Parameter(help="The file to write; in the run's folder if not given.")
+        Path | None,
+        Parameter(
+            help="The file to write; in the run's folder, or for trained/... here, if not given."
+        ),
     ] = None,
     monoid: Annotated[
         Path | None, Parameter(help="A folder for the monoid itself, to run by look-up.")
     ] = None,
     verify: Annotated[
-        Path | None, Parameter(help="A certificate to check again, of the run it lies in.")
+        Path | None,
+        Parameter(help="A certificate to check again, of RUN or else of the run it lies in."),
     ] = None,
     debug: Debug = False,
 ) -> None:

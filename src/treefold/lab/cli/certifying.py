@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import cast
 
 from treefold.finite import GRADES, Certificate, Grade
-from treefold.lab.experiments import certify_network, experiment_of, model_at, run_of, runner_of
+from treefold.lab.experiments import (
+    TRAINED,
+    certify_network,
+    experiment_of,
+    model_at,
+    run_of,
+    runner_of,
+)
 from treefold.lab.networks import CountingNetwork, SetNetwork
 from treefold.lab.runs import Record
 from treefold.names import require_one_of
@@ -28,7 +35,9 @@ def certify_run(
     certificate, finite = certify_network(
         model, experiment.task, cast(Grade, grade), limit, _print_progress, about
     )
-    out = run_of(path) / f"certificate-{grade}.json" if out is None else out
+    if out is None:  # what comes with treefold is left as it is
+        folder = Path() if path.as_posix() in TRAINED else run_of(path)
+        out = folder / f"certificate-{grade}.json"
     certificate.save(out)
     if monoid is not None:
         finite.save_pretrained(monoid)
@@ -39,7 +48,11 @@ def certify_run(
 def verify_certificate(file: Path, path: Path) -> None:
     """Make a certificate again from the weights of its run, and compare; raises if it differs."""
     kept = Certificate.load(file)
-    record = Record.read(run_of(path))
+    try:
+        record = Record.read(run_of(path))
+    except ValueError as error:
+        advice = f"name it: treefold certify RUN --verify {file}"
+        raise ValueError(f"{error}; where the run is elsewhere, {advice}") from None
     experiment = experiment_of(record)
     model = cast(
         SetNetwork | CountingNetwork,

@@ -17,4 +17,5 @@ def list_() -> None:
             print(f"  {name}: {about}")
     tasks = ", ".join(FAMILIES["sets"].tasks)
     print(f"aggregators, each a row of {tasks} too\n  {', '.join(AGGREGATOR_NAMES)}")
-    print(f"trained models, for evaluate, laws, certify and fold\n  {', '.join(TRAINED)}")
+    print("trained models, for evaluate, laws and fold; for certify those of finite states")
+    print(f"  {', '.join(TRAINED)}")

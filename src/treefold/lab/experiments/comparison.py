@@ -116,7 +116,9 @@ class Plan:
 
 def parse_aggregators(names: str | None) -> tuple[str, ...]:
     """Names with commas; all of the registry if none are given."""
-    return tuple(AGGREGATORS) if names is None else tuple(filter(None, names.split(",")))
+    if names is None:
+        return tuple(AGGREGATORS)
+    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 @dataclass(frozen=True)
