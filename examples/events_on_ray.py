@@ -33,9 +33,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--users", type=int, default=1000)
-    parser.add_argument(
-        "--address", help="of a Ray cluster; this machine, without Ray, if not given"
-    )
+    parser.add_argument("--address", help="of a Ray cluster; this machine if not given")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         events, out = Path(name) / "events.parquet", Path(name) / "users.parquet"

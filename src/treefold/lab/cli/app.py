@@ -176,9 +176,7 @@ def export(
     run: RunPath,
     folder: Annotated[Path | None, Parameter(help="Gets config.json, model.safetensors.")] = None,
     *,
-    push_to_hub: Annotated[
-        str | None, Parameter(help="A repository of the Hugging Face hub, such as me/model.")
-    ] = None,
+    push_to_hub: Annotated[str | None, Parameter(help="A hub repository: me/model.")] = None,
     debug: Debug = False,
 ) -> None:
     """Save a run's network as a folder that fold, evaluate and laws take, or push it to the hub."""
@@ -272,9 +270,7 @@ def report(
         "runs"
     ),
     *,
-    out: Annotated[
-        Path | None, Parameter(help="Where the page goes; RUNS/report if not given.")
-    ] = None,
+    out: Annotated[Path | None, Parameter(help="For the page; RUNS/report if not given.")] = None,
     debug: Debug = False,
 ) -> None:
     """Write a page from all records below a folder, and print its table."""
