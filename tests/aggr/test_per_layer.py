@@ -119,11 +119,10 @@ NUMBERS = torch.tensor([[0.0], [1.0], [5.0], [2.0], [3.0]]).repeat(1, 2)
 TO_FIRST = torch.tensor([[1, 2, 3, 4, 1, 3], [0, 0, 0, 0, 2, 4]])
 
 
-def test_gnn_explainer_finds_the_edge_that_decides():
-    torch.manual_seed(0)
+def assert_finds_the_edge_that_decides(algorithm):
     explainer = Explainer(
         Largest(),
-        GNNExplainer(epochs=100, lr=0.1),
+        algorithm,
         explanation_type="model",
         node_mask_type=None,
         edge_mask_type="object",
@@ -132,6 +131,11 @@ def test_gnn_explainer_finds_the_edge_that_decides():
     mask = explainer(NUMBERS, TO_FIRST, index=0).edge_mask
     assert mask.argmax() == 1
     assert mask[1] > 2 * mask[[0, 2, 3]].max()
+
+
+def test_gnn_explainer_finds_the_edge_that_decides():
+    torch.manual_seed(0)
+    assert_finds_the_edge_that_decides(GNNExplainer(epochs=100, lr=0.1))
 
 
 def test_captum_s_attributions_add_up_through_an_aggregator():
@@ -152,14 +156,4 @@ def test_captum_s_attributions_add_up_through_an_aggregator():
 
 def test_captum_through_pygs_explainer_finds_the_edge_that_decides():
     pytest.importorskip("captum", reason="an extra is not installed")
-    explainer = Explainer(
-        Largest(),
-        CaptumExplainer("IntegratedGradients"),
-        explanation_type="model",
-        node_mask_type=None,
-        edge_mask_type="object",
-        model_config={"mode": "regression", "task_level": "node", "return_type": "raw"},
-    )
-    mask = explainer(NUMBERS, TO_FIRST, index=0).edge_mask
-    assert mask.argmax() == 1
-    assert mask[1] > 2 * mask[[0, 2, 3]].max()
+    assert_finds_the_edge_that_decides(CaptumExplainer("IntegratedGradients"))

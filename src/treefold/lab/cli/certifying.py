@@ -7,6 +7,7 @@ from typing import cast
 from treefold.finite import GRADES, Certificate, Grade
 from treefold.lab.experiments import (
     TRAINED,
+    Experiment,
     certify_network,
     experiment_of,
     model_at,
@@ -25,12 +26,9 @@ def certify_run(
 
     The monoid itself is written to the folder `monoid`.
     """
-    record = Record.read(run_of(path))
-    experiment = experiment_of(record)
     require_one_of(GRADES, grade, "grade")
-    model = model_at(path, runner_of(experiment, record.seed)).float()
-    if not isinstance(model, SetNetwork | CountingNetwork):
-        raise ValueError(f"{record.name} is not about multisets of integers; expected a set task")
+    record = Record.read(run_of(path))
+    experiment, model = _trained(path, record)
     about = {"run": record.name, "seed": record.seed, "recipe": record.recipe, "limit": limit}
     certificate, finite = certify_network(
         model, experiment.task, cast(Grade, grade), limit, _print_progress, about
@@ -53,11 +51,7 @@ def verify_certificate(file: Path, path: Path) -> None:
     except ValueError as error:
         advice = f"name it: treefold certify RUN --verify {file}"
         raise ValueError(f"{error}; where the run is elsewhere, {advice}") from None
-    experiment = experiment_of(record)
-    model = cast(
-        SetNetwork | CountingNetwork,
-        model_at(path, runner_of(experiment, record.seed)).float(),
-    )
+    experiment, model = _trained(path, record)
     found = certify_network(
         model, experiment.task, kept.grade, kept.about["limit"], _print_progress, kept.about
     ).certificate
@@ -65,6 +59,15 @@ def verify_certificate(file: Path, path: Path) -> None:
     if differences:
         raise ValueError(f"{file} is not what the weights give: {'; '.join(differences)}")
     print(f"verified: {describe_certificate(found)}")
+
+
+def _trained(path: Path, record: Record) -> tuple[Experiment, SetNetwork | CountingNetwork]:
+    """The experiment of a run, and its network; a ValueError if that is not about multisets."""
+    experiment = experiment_of(record)
+    model = model_at(path, runner_of(experiment, record.seed)).float()
+    if not isinstance(model, SetNetwork | CountingNetwork):
+        raise ValueError(f"{record.name} is not about multisets of integers; expected a set task")
+    return experiment, model
 
 
 def describe_certificate(found: Certificate) -> str:
